@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from hudi_sink.jvm import file_system
+from hudi_sink.files import file_system
 from hudi_sink.metadata import closing_options
 from hudilab.table import TableSpec
 from hudilab_cli.servers.s3 import start_s3, stop_s3

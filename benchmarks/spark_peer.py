@@ -91,8 +91,7 @@ def conf_dir(peer: str, home: Path, changes: list[str]) -> Path:
 def session(peer: str, home: Path) -> SparkSession:
     """The lab's own session for Hudi; for the others the same settings without Hudi's."""
     from hudilab_jobs.settings import load_settings
-    from hudilab_spark.conf import needed, session_settings
-    from hudilab_spark.s3 import older_names
+    from hudilab_spark.conf import needed, older_names, session_settings
     from hudilab_spark.session import open_session
 
     settings = load_settings()

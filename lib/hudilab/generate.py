@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudilab.errors import ParameterError
-from hudilab.table import TABLE_TYPES, TableSpec
+
+if TYPE_CHECKING:
+    from hudilab.table import TableSpec
 
 FIRST_SENSOR = 10
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
@@ -70,6 +72,8 @@ def readings_table(**fields: Any) -> TableSpec:
     Raises:
         TableError: These fields contradict each other.
     """
+    from hudilab.table import TableSpec  # here: rows alone need no specs
+
     usual: dict[str, Any] = {
         "name": "sensor_readings",
         "record_key": ("sensor_id", "reading_id"),
@@ -103,9 +107,7 @@ TICKERS = 17  # of `hudilab_jobs.generated_prices`
 _LEAST = {"rows": 1, "batches": 1, "sensors": 1, "tickers": 1, "seed": None}
 
 
-def check_sizes(
-    *, trigger_seconds: Any = 0, table_type: Any = TABLE_TYPES[0], **sizes: Any
-) -> None:
+def check_sizes(*, trigger_seconds: Any = 0, table_type: Any = None, **sizes: Any) -> None:
     """Raise ParameterError, with all problems at once, for sizes that no stream can have.
 
     Args:
@@ -128,8 +130,11 @@ def check_sizes(
         problems.append(f"trigger_seconds={trigger_seconds!r} is not a number")
     elif not 0 <= trigger_seconds < float("inf"):
         problems.append(f"trigger_seconds={trigger_seconds} is not 0 or a positive number")
-    if table_type not in TABLE_TYPES:
-        problems.append(f"table_type={table_type!r} is not one of {', '.join(TABLE_TYPES)}")
+    if table_type is not None:
+        from hudilab.table import TABLE_TYPES
+
+        if table_type not in TABLE_TYPES:
+            problems.append(f"table_type={table_type!r} is not one of {', '.join(TABLE_TYPES)}")
     rows, batches = sizes.get("rows", 1), sizes.get("batches", 1)
     if not problems and batches > rows:
         problems.append(

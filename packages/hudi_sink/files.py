@@ -9,19 +9,16 @@ import os
 import pwd
 import shlex
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from errno import ELOOP
+from functools import cache, reduce
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from hudi_sink.jvm import file_system, read_utf8
-from hudi_sink.metadata import PROPERTIES, index_options
-from hudilab.errors import TableError
-from hudilab.files import read_properties
 from hudilab.paths import leads_back, local_path
 
 
@@ -31,6 +28,36 @@ class FileInfo(NamedTuple):
     path: str
     size: int
     modified_ms: int
+
+
+@cache
+def java_class(jvm: Any, name: str) -> Any:
+    """Return a class of the JVM.
+
+    Py4J asks the JVM about each part of the name, and the JVM searches all jars for it: two
+    milliseconds each time.
+    """
+    return reduce(getattr, name.split("."), jvm)
+
+
+def hadoop_conf(spark: SparkSession) -> Any:
+    """Return the Hadoop configuration of a session: a live object, not a copy."""
+    jsc: Any = spark._jsc
+    return jsc.hadoopConfiguration()
+
+
+def file_system(spark: SparkSession, uri: str) -> tuple[Any, Any]:
+    """Return Hadoop's file system of a URI, and its path in it."""
+    path = java_class(spark._jvm, "org.apache.hadoop.fs.Path")(uri)
+    return path.getFileSystem(hadoop_conf(spark)), path
+
+
+def read_utf8(spark: SparkSession, uri: str) -> str:
+    """Return the text of a small file, read through Hadoop."""
+    fs, path = file_system(spark, uri)
+    utils = java_class(spark._jvm, "org.apache.commons.io.IOUtils")
+    with closing(fs.open(path)) as stream:
+        return str(utils.toString(stream, "UTF-8"))
 
 
 def exists(spark: SparkSession, uri: str) -> bool:
@@ -197,40 +224,3 @@ def _walk(root: Path) -> Iterator[FileInfo]:
                 raise
             modified = status.st_mtime_ns // 1_000_000
             yield FileInfo(str(file.relative_to(root)), status.st_size, modified)
-
-
-def table_properties(spark: SparkSession, table: str) -> dict[str, str]:
-    """Return the pairs of a table's `hoodie.properties`."""
-    return read_properties(read_text(spark, f"{table}/{PROPERTIES}"))
-
-
-def check_upgrade(spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
-    """Refuse to let Hudi upgrade a table where it would lose the table's commits.
-
-    Up to table version 6 the timeline is in another folder. Hudi 1.2 moves it to the path as a URI
-    has it, so if that differs, the table has no commits, and an upsert inserts stored keys again.
-
-    Raises:
-        TableError: The table is of an old version, and its path has such a character.
-    """
-    version = properties["hoodie.table.version"]
-    if int(version) >= 8:
-        return
-    path = file_system(spark, table)[1].toUri()
-    if path.getRawPath() != path.getPath():
-        raise TableError(
-            f"{table} has table version {version}, which a write upgrades, and a path with a "
-            "blank or another character that URIs encode: Hudi 1.2 would lose its commits",
-            "move the table to a path of letters, digits, - and _, or keep its version: "
-            "hoodie.write.auto.upgrade=false",
-        )
-
-
-def table_index_options(
-    spark: SparkSession, table: str, properties: Mapping[str, str]
-) -> dict[str, str]:
-    """Return `index_options` of a table with these properties."""
-    options, file = index_options(properties), f"{table}/.hoodie/.index_defs/index.json"
-    if options and exists(spark, file):
-        return index_options(properties, read_text(spark, file))
-    return options

@@ -1,7 +1,7 @@
-"""The sink's calls into Spark's JVM: Hadoop's file systems, Hudi's timeline, views and clients.
+"""The sink's calls into Spark's JVM: Hudi's timeline, views and clients.
 
-No other module of the package looks up a Java class; they call methods of the objects that this
-one returns. A meta client is Hudi's view of a table at one
+No other module of the package looks up Hudi's or Spark's classes; they call methods of the objects
+that this one returns. A meta client is Hudi's view of a table at one
 moment; a write client runs table services and rollbacks. Each call takes a millisecond, so instants
 and file groups are read as a single text, not one by one. Source: Hudi 1.2, Spark 3.5.
 """
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
-from functools import cache, reduce
 from typing import Any, NamedTuple
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
+
+from hudi_sink.files import file_system, hadoop_conf, java_class
 
 COMPACTIONS = "filterPendingCompactionTimeline"
 CLUSTERINGS = "filterPendingReplaceOrClusteringTimeline"
@@ -28,16 +29,6 @@ class Slice(NamedTuple):
     group: str
     bytes: int
     logs: int
-
-
-@cache
-def java_class(jvm: Any, name: str) -> Any:
-    """Return a class of the JVM.
-
-    Py4J asks the JVM about each part of the name, and the JVM searches all jars for it: two
-    milliseconds each time.
-    """
-    return reduce(getattr, name.split("."), jvm)
 
 
 class _Work:
@@ -71,20 +62,6 @@ def uninterrupted(spark: SparkSession, function: Callable[[], None]) -> None:
     thread.runUninterruptibly(work)
     if work.error is not None:
         raise work.error
-
-
-def file_system(spark: SparkSession, uri: str) -> tuple[Any, Any]:
-    """Return Hadoop's file system of a URI, and its path in it."""
-    path = java_class(spark._jvm, "org.apache.hadoop.fs.Path")(uri)
-    return path.getFileSystem(_hadoop_conf(spark)), path
-
-
-def read_utf8(spark: SparkSession, uri: str) -> str:
-    """Return the text of a small file, read through Hadoop."""
-    fs, path = file_system(spark, uri)
-    utils = java_class(spark._jvm, "org.apache.commons.io.IOUtils")
-    with closing(fs.open(path)) as stream:
-        return str(utils.toString(stream, "UTF-8"))
 
 
 def items(sequence: Any) -> list[Any]:
@@ -142,7 +119,7 @@ def meta_client(spark: SparkSession, table: str) -> Any:
     """Return Hudi's client for the current state of a table."""
     utils = java_class(spark._jvm, "org.apache.hudi.hadoop.fs.HadoopFSUtils")
     client = java_class(spark._jvm, "org.apache.hudi.common.table.HoodieTableMetaClient")
-    conf = utils.getStorageConf(_hadoop_conf(spark))
+    conf = utils.getStorageConf(hadoop_conf(spark))
     return client.builder().setConf(conf).setBasePath(table).build()
 
 
@@ -381,12 +358,7 @@ def _hive_sync(
     properties = java_class(spark._jvm, "java.util.Properties")()
     properties.putAll(dict(options))
     # A copy: what is set here must not reach the session.
-    conf = java_class(spark._jvm, "org.apache.hadoop.conf.Configuration")(_hadoop_conf(spark))
+    conf = java_class(spark._jvm, "org.apache.hadoop.conf.Configuration")(hadoop_conf(spark))
     for key, value in hive.items():
         conf.set(key, value)
     return java_class(spark._jvm, f"org.apache.hudi.hive.{name}")(properties, conf)
-
-
-def _hadoop_conf(spark: SparkSession) -> Any:
-    jsc: Any = spark._jsc
-    return jsc.hadoopConfiguration()

@@ -9,11 +9,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudi_sink.commits import Commits
-from hudi_sink.files import table_properties
 from hudi_sink.metadata import closing_options
 from hudi_sink.rows import REFUSED
 from hudi_sink.rules import BatchMetadata
 from hudi_sink.service_schedule import TIDY_EVERY, tidy_options
+from hudi_sink.table_files import table_properties
 from hudilab.errors import TableError, many
 from hudilab.paths import TableLocation
 from hudilab.table import TableSpec

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pyspark.sql import SparkSession
 
 from hudi_sink.commits import Commits
-from hudi_sink.files import table_properties
 from hudi_sink.rows import newest_rows
 from hudi_sink.schema import without_meta
+from hudi_sink.table_files import table_properties
 from hudilab.errors import TableError
 from hudilab.paths import TableLocation
 from hudilab.table import ENCODED, TableSpec

@@ -15,9 +15,10 @@ from pyspark.sql import SparkSession
 
 from hudi_sink.checkpoints import CheckpointFiles, Owner
 from hudi_sink.commits import Commits
-from hudi_sink.files import check_upgrade, list_files, table_index_options, table_properties
+from hudi_sink.files import list_files
 from hudi_sink.jvm import savepoint_of_restore, write_client
 from hudi_sink.rules import Commit
+from hudi_sink.table_files import check_upgrade, table_index_options, table_properties
 from hudilab.errors import TableError, many
 from hudilab.paths import checkpoint_of_table
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from hudi_sink import jvm
 from hudi_sink.commits import Commits
-from hudi_sink.files import check_upgrade, table_index_options, table_properties
+from hudi_sink.table_files import check_upgrade, table_index_options, table_properties
 from hudilab.errors import TableError
 
 

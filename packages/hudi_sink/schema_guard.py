@@ -10,13 +10,13 @@ from pyspark.errors import PySparkValueError
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from hudi_sink.commits import SERVICES, Commits
-from hudi_sink.files import check_upgrade, table_index_options, table_properties
 from hudi_sink.jvm import columns_json
 from hudi_sink.metadata import KEYS, MICROS
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.rows import KEY, LOAD, Types, has_micros, newest_rows, row_problem, storable
 from hudi_sink.rules import Commit
 from hudi_sink.schema import FILLS, check_drift, check_storable
+from hudi_sink.table_files import check_upgrade, table_index_options, table_properties
 from hudilab.errors import TableError
 from hudilab.table import AVRO, COMMIT_TIME, DELETED, ENCODED, MERGER, WRITE, TableSpec
 

@@ -15,11 +15,12 @@ from pyspark.sql import SparkSession
 
 from hudi_sink import jvm
 from hudi_sink.commits import SERVICES, Commits
-from hudi_sink.files import check_upgrade, exists, table_index_options, table_properties
+from hudi_sink.files import exists
 from hudi_sink.locks import sharing_options
 from hudi_sink.metadata import MOST_BUCKETS, SHARED, closing_options, leaks_connections
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.rules import Commit
+from hudi_sink.table_files import check_upgrade, table_index_options, table_properties
 from hudilab.errors import TableError, many
 
 MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit

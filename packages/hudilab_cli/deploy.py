@@ -31,8 +31,8 @@ from hudilab_jobs.groups import (
     TablePipeline,
     TopicPipeline,
 )
-from hudilab_jobs.kafka.connection import Access
-from hudilab_jobs.settings import find_groups, kafka_groups, pipelines, run_options
+from hudilab_jobs.kafka.connection import Access, kafka_groups
+from hudilab_jobs.settings import find_groups, pipelines, run_options
 from hudilab_spark.jars import read_lock
 
 IMAGE_ROOT = "/opt/hudilab"  # the lab's folder in its image

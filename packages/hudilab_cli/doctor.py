@@ -20,7 +20,8 @@ from hudilab.files import close_home
 from hudilab.settings import Settings, project_root
 from hudilab_cli.applications import worker_rows
 from hudilab_cli.servers.process import in_use
-from hudilab_jobs.settings import kafka_groups, load_settings
+from hudilab_jobs.kafka.connection import kafka_groups
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.cluster import check_cluster
 from hudilab_spark.conf import needed, session_settings
 from hudilab_spark.jars import read_lock, verify

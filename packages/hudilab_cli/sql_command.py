@@ -90,7 +90,7 @@ class Tables:
     """The warehouse's tables, each registered in SQL when a statement contains its name."""
 
     def __init__(self, spark: SparkSession, settings: Settings, run_id: str) -> None:
-        from hudi_sink.jvm import file_system
+        from hudi_sink.files import file_system
 
         self.spark, self._created = spark, set[str]()
         root = settings.locate(run_id=run_id).table.rsplit("/", 2)[0]

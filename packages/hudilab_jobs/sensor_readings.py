@@ -25,10 +25,11 @@ from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 from hudilab_jobs import AsyncServices, RunId, TableType, short_errors
 from hudilab_jobs.settings import load_settings
+from hudilab_spark.metastore import catalog_of
 from hudilab_spark.session import close_session, open_session
 from hudilab_spark.signals import stop_on_signal
 from hudilab_spark.streams import drain
-from hudilab_spark.warehouse import catalog_of, prepare
+from hudilab_spark.warehouse import prepare
 
 
 @short_errors()

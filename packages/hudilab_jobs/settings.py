@@ -9,11 +9,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from pydantic_core import PydanticCustomError
-
 from hudilab import settings as lab
 from hudilab.errors import ConfigError, KafkaError
-from hudilab.groups import FILE, PIPELINES, servers
+from hudilab.groups import FILE, PIPELINES
 from hudilab.paths import QUARANTINE
 from hudilab.settings import Settings
 from hudilab_jobs.groups import (
@@ -29,6 +27,7 @@ from hudilab_jobs.groups import (
     Tables,
     TopicPipeline,
 )
+from hudilab_jobs.kafka.connection import kafka_groups
 
 
 def load_settings(
@@ -47,36 +46,6 @@ def load_settings(
     groups = {CONSUMER: consumer, PRODUCER: producer}
     found = {name: group for name, group in groups.items() if group is not None}
     return replace(settings, groups={**settings.groups, **found})
-
-
-def kafka_groups(
-    settings: Settings, env: Mapping[str, str] | None = None
-) -> tuple[Consumer | None, Producer | None]:
-    """Return the topics that are read and written; BOOTSTRAP_SERVERS overrides their servers.
-
-    Raises:
-        ConfigError: BOOTSTRAP_SERVERS is no list of servers, or the groups do not fit.
-    """
-    consumer, producer = settings.group(CONSUMER, Consumer), settings.group(PRODUCER, Producer)
-    named = (os.environ if env is None else env).get("BOOTSTRAP_SERVERS", "").strip()
-    if not named:
-        return consumer, producer
-    try:
-        servers(named)
-    except PydanticCustomError as error:
-        problem = error.message()
-    else:
-        problem = ""
-    if problem:
-        raise ConfigError(
-            f"BOOTSTRAP_SERVERS={named!r} {problem}",
-            "fix it, or unset it to use the servers in the settings file",
-        )
-    update = {"bootstrap_servers": named}
-    return (
-        consumer and consumer.model_copy(update=update),
-        producer and producer.model_copy(update=update),
-    )
 
 
 def topics(settings: Settings) -> tuple[Consumer, Producer]:

@@ -25,10 +25,11 @@ from hudilab_jobs.kafka.connection import access
 from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
 from hudilab_jobs.prices import KEY, ORDERING, outgoing, read_prices
 from hudilab_jobs.settings import load_settings, topics
+from hudilab_spark.metastore import catalog_of
 from hudilab_spark.session import close_session, open_session
 from hudilab_spark.signals import stop_on_signal
 from hudilab_spark.streams import run_until_end
-from hudilab_spark.warehouse import catalog_of, prepare
+from hudilab_spark.warehouse import prepare
 
 PREVIEW = 5
 TABLE_TYPE = "COPY_ON_WRITE"  # MERGE_ON_READ gains little: benchmarks/README.md, Kafka

@@ -23,8 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudi_sink.checkpoints import CheckpointFiles
-from hudi_sink.files import delete_tree, write_text
-from hudi_sink.jvm import file_system
+from hudi_sink.files import delete_tree, file_system, write_text
 from hudilab.errors import LabError, WaitError, root_cause
 from hudilab.paths import TableLocation
 from hudilab_lessons.timeline import INSTANT, instants

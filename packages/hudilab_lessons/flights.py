@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hudi_sink.jvm import file_system
+from hudi_sink.files import file_system
 from hudilab.errors import ConfigError, LabError, ParameterError
 from hudilab.groups import FILE
 from hudilab.settings import Settings

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import fcntl
+import hashlib
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.getipython import get_ipython
 from matplotlib import get_backend, rcParams
@@ -14,18 +18,20 @@ from matplotlib.rcsetup import cycler
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_sink.files import delete_tree, list_files
-from hudilab.errors import ParameterError, show_log
+from hudilab.errors import ParameterError, SessionError, show_log
+from hudilab.files import private_folder
 from hudilab.generate import check_sizes, readings_table, sensor_readings, sensor_stream
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
-from hudilab.table import TableSpec
 from hudilab_lessons.plots import SERIES, describe_pictures
-from hudilab_lessons.progress import has_person
-from hudilab_lessons.runs import check_asserts, hold
 from hudilab_lessons.timeline import tree_of
-from hudilab_spark.s3 import storage_options
 from hudilab_spark.session import describe, open_session
 from hudilab_spark.warehouse import LESSONS, make_home, prepare, reset, sql_path
+
+if TYPE_CHECKING:
+    from hudilab.table import TableSpec
+
+_HELD: dict[Path, int] = {}  # open files, locked until this process ends
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,8 @@ class Lab:
 
     def storage_options(self) -> dict[str, str]:
         """Return what readers without Spark need for the warehouse: see `storage_options`."""
+        from hudilab_spark.s3 import storage_options
+
         return storage_options(self.settings)
 
     def remove(self, uri: str) -> None:
@@ -170,6 +178,52 @@ def start(
     print(describe(lab.spark))
     print("tables ", f"{folder}; each is deleted before the lesson writes it")
     return lab
+
+
+def check_asserts() -> None:
+    """Raise SessionError if this Python skips `assert`, and with it every check of a lesson."""
+    if sys.flags.optimize:
+        given = os.environ.get("PYTHONOPTIMIZE")
+        cause = f"PYTHONOPTIMIZE={given}" if given else "python -O"
+        raise SessionError(
+            f"{cause} makes Python skip each assert, so no lesson would check its results",
+            "start it without that option: unset PYTHONOPTIMIZE",
+        )
+
+
+def hold(home: Path, lesson: str, folder: str, run_id: str) -> None:
+    """Keep the lesson's tables in a folder for this process, until it ends.
+
+    The lock is a file in the home: runs with different homes do not see each other.
+
+    Raises:
+        ParameterError: Another process runs the lesson in the same folder.
+    """
+    name = hashlib.sha256(f"{lesson}\n{folder}".encode()).hexdigest()[:16]
+    file = home / "locks" / f"run-{name}"
+    if file in _HELD:
+        return
+    private_folder(file.parent)
+    lock = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        other = os.read(lock, 20).decode("ascii", "replace").strip()
+        os.close(lock)
+        raise ParameterError(
+            f"run_id={run_id!r}: process {other} is running {lesson} with the same tables, in "
+            f"{folder}",
+            "wait for it, shut down its kernel, or use another run_id: -p run_id NAME",
+        ) from None
+    os.truncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
+    _HELD[file] = lock
+
+
+def has_person() -> bool:
+    """Return whether a front end that a person uses runs this kernel, and not a headless run."""
+    kernel = getattr(get_ipython(), "kernel", None)  # none in a plain Python
+    return bool(kernel and kernel.get_parent("shell").get("content", {}).get("allow_stdin"))
 
 
 def _text(name: str, value: Any) -> str:

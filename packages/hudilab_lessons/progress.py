@@ -28,6 +28,8 @@ def record(exercise: str) -> str:
     from hudilab.settings import load_settings  # the command that reads needs no pydantic
 
     try:
+        from hudilab_lessons.lesson import has_person  # the command that reads needs no lesson
+
         if not has_person():
             return ""
         home = load_settings().home
@@ -70,14 +72,6 @@ def read(file: Path) -> dict[str, list[str]]:
 def topic(lesson: str) -> str:
     """Return a lesson's name without its number, which may change."""
     return re.sub(r"^\d+_", "", lesson)
-
-
-def has_person() -> bool:
-    """Return whether a front end that a person uses runs this kernel, and not a headless run."""
-    from IPython.core.getipython import get_ipython
-
-    kernel = getattr(get_ipython(), "kernel", None)  # none in a plain Python
-    return bool(kernel and kernel.get_parent("shell").get("content", {}).get("allow_stdin"))
 
 
 def _app() -> str:

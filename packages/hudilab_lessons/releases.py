@@ -18,11 +18,10 @@ from hudilab.errors import SessionError, root_cause
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
 from hudilab_lessons.faults import without_session
-from hudilab_spark.class_archive import quoted
 from hudilab_spark.conf import MEMORY, overlay
 from hudilab_spark.fetch import fetch
 from hudilab_spark.jars import problem, wanted
-from hudilab_spark.java import FAST_START, find_java, spark_home
+from hudilab_spark.java import FAST_START, find_java, quoted, spark_home
 from hudilab_spark.jvm import DRIVER_OPTIONS
 from hudilab_spark.preflight import java_flags
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import subprocess
 import tempfile
 import time
@@ -17,44 +16,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from hudilab.errors import as_typed
-from hudilab_spark.java import Java, complaint, run_quietly, spark_home
+from hudilab_spark.java import ARCHIVE, Java, class_path, complaint, run_quietly, spark_home
 
-# The archive of Spark's and Hudi's classes, in jars/; `hudilab jars core` makes it.
-ARCHIVE = Path("core", "classes.jsa")
 # Every class that a stream, an upsert, a compaction and a query loaded; tools/classes.py lists
 # them. A class that is not in the jars is skipped.
 CLASSES = "classes.txt.gz"
 PATIENCE = 300.0  # seconds; ten are usual
-
-
-def class_path(jars: Sequence[Path]) -> str:
-    """Return a JVM's class path: group core, then Spark's own jars, then those of other groups.
-
-    All class paths then share a prefix, as an archive of classes requires.
-    """
-    core = [str(jar) for jar in jars if jar.parent.name == "core"]
-    others = [str(jar) for jar in jars if jar.parent.name != "core"]
-    return os.pathsep.join([*core, str(spark_home() / "jars" / "*"), *others])
-
-
-def archive_options(archive: Path) -> list[str]:
-    """Return the JVM options that use the archive of classes; none if there is no archive."""
-    if not archive.is_file() or os.pathsep in str(archive):
-        return []
-    # A JVM that cannot use it, because its Java or class path differs, silently starts without it.
-    return ["-Xshare:auto", "-Xlog:cds=off", f"-XX:SharedArchiveFile={archive}"]
-
-
-def with_archive(options: str, archive: Path) -> str:
-    """Return a line of JVM options with those that use the archive, each quoted for Spark."""
-    added = [] if "SharedArchiveFile" in options else archive_options(archive)
-    return f"{options} {quoted(added)}".strip()
-
-
-def quoted(options: Sequence[str]) -> str:
-    """Return a line of JVM options, each in the quotes that Spark reads."""
-    escaped = [option.replace("\\", "\\\\").replace('"', '\\"') for option in options]
-    return " ".join(f'"{option}"' for option in escaped)
 
 
 def is_shared(folder: Path) -> bool:

@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, build_opener
 
+from hudilab.environment import JAVA_OPTIONS, source_folders
 from hudilab.errors import ServiceError, SessionError, WaitError
 from hudilab.files import private_folder, read_properties, write_private
 from hudilab.paths import local_path
 from hudilab.settings import Settings
+from hudilab_spark.conf import ZONE, megabytes, older_names
+from hudilab_spark.java import ARCHIVE, COMPILER, quoted, with_archive
+from hudilab_spark.preflight import temporary_folder
 from hudilab_spark.server_records import read_record, running_process, server_folder
 from hudilab_spark.waiting import wait_for
 
@@ -31,7 +35,15 @@ ANSWER = 30.0  # seconds: for its first answer a web UI loads classes, 15 s on a
 USUAL_UI_PORT = 8080
 CONF = "conf"  # in a Spark server's folder: its settings
 WORK = "work"  # in a worker's folder: its executors' output
-_UNITS = {"": 1, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
+# Names and locations of credentials that executors get.
+AWS_NAMES = (
+    "AWS_PROFILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_CONFIG_FILE",
+    "AWS_REGION",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_ROLE_ARN",
+)
 # Bypass the environment's proxy: it is for other networks.
 open_directly = build_opener(ProxyHandler({})).open
 
@@ -235,20 +247,6 @@ def _refuse_too_small(
         )
 
 
-def megabytes(text: str, name: str) -> int:
-    """Return the MB of a size in Spark's notation: 512m, 2g; a plain number is MB.
-
-    Raises:
-        ServiceError: `text` is not a size; names the setting `name`.
-    """
-    size = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
-    if not size:
-        raise ServiceError(
-            f"{name}={text!r} is not a memory size", "use a value such as 512m or 2g"
-        )
-    return int(int(size[1]) * _UNITS[size[2]])
-
-
 # Its value identifies the driver's JVM: the process id alone may have been reused.
 _MARK = "HUDILAB_LOG_FILE"
 
@@ -307,3 +305,39 @@ def _alive(family: list[psutil.Process]) -> list[psutil.Process]:
             if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
                 alive.append(process)
     return alive
+
+
+def executor_settings(settings: Settings, session: Mapping[str, str]) -> dict[str, str]:
+    """Return what executors in other processes need, here or on a machine set up the same way."""
+    master = os.environ.get("SPARK_MASTER_URL", "").strip() or session.get("spark.master", "")
+    cluster = {
+        "spark.master": master,
+        # Not spark.jars: executors would load Hudi in a different class loader from Spark's.
+        "spark.executor.extraClassPath": session["spark.driver.extraClassPath"],
+        "spark.executor.extraJavaOptions": with_archive(
+            f"{session.get('spark.executor.extraJavaOptions', '')} {_compiler()}".strip(),
+            settings.project / "jars" / ARCHIVE,
+        ),
+        "spark.executorEnv.HUDI_CONF_DIR": str(settings.conf_file("hudi-defaults.conf").parent),
+        "spark.executorEnv.TZ": ZONE,
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, source_folders())),
+    }
+    if "spark.eventLog.dir" not in session:
+        # A path, not a URI: Spark takes it literally, spaces included.
+        cluster["spark.eventLog.dir"] = str(settings.home / "spark-events")
+    # Names and locations of credentials, never the credentials: UI and event log show these.
+    cluster |= {
+        f"spark.executorEnv.{name}": value for name in AWS_NAMES if (value := os.environ.get(name))
+    }
+    cluster |= {f"spark.executorEnv.{name}": value for name, value in older_names().items()}
+    if re.match(r"spark://(127\.|localhost:)", master):
+        temporary = quoted([f"-Djava.io.tmpdir={temporary_folder(settings.home)}"])
+        cluster["spark.executor.extraJavaOptions"] += f" {temporary}"
+        cluster |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return cluster
+
+
+def _compiler() -> str:
+    """Return which of Java's compilers the driver was told to use, for its executors."""
+    words = os.environ.get(JAVA_OPTIONS, "").split()
+    return " ".join(word for word in words if word.startswith(COMPILER))

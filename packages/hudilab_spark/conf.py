@@ -4,44 +4,31 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import get_args
 
-from hudi_sink.metastore import trouble
-from hudilab.environment import JAVA_OPTIONS, source_folders
-from hudilab.errors import PathError, SessionError
+from hudilab.errors import PathError, ServiceError, SessionError
 from hudilab.files import private_folder
 from hudilab.groups import CATALOG, FILE, PIPELINES
 from hudilab.settings import Runtime, Settings
 from hudilab.settings_file import read_options
-from hudilab_spark.class_archive import ARCHIVE, class_path, quoted, with_archive
-from hudilab_spark.cluster import megabytes
-from hudilab_spark.hive_group import METASTORE_GROUP, Hive
-from hudilab_spark.java import COMPILER
-from hudilab_spark.preflight import heap_that_fits, temporary_folder
-from hudilab_spark.s3 import older_names, spark_settings
+from hudilab_spark.java import class_path
+from hudilab_spark.preflight import heap_that_fits
 
 # PySpark takes the times of a pandas or Python object without a zone for times of this zone, in the
 # driver and in its workers, whatever the session's zone is.
 ZONE = "UTC"
 MEMORY, MASTER = "spark.driver.memory", "spark.master"
+METASTORE_GROUP = "metastore"  # of the settings, see `Hive`
 # Tasks of a JVM whose tables are on S3, where tasks mostly wait for requests.
 S3_TASKS = 8
+_UNITS = {"": 1, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
 # Settings with a matching name never go on a command line.
 SECRET = re.compile(r"(?i)secret|password|token|access[.]?key")
-# Names and locations of credentials that executors get.
-AWS_NAMES = (
-    "AWS_PROFILE",
-    "AWS_SHARED_CREDENTIALS_FILE",
-    "AWS_CONFIG_FILE",
-    "AWS_REGION",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_ROLE_ARN",
-)
 
 
 def overlay(settings: Settings) -> dict[str, str]:
@@ -74,69 +61,36 @@ def session_settings(settings: Settings, jars: Sequence[Path]) -> dict[str, str]
         if (heap := heap_that_fits(wanted)) < wanted:
             chosen[MEMORY] = f"{heap}m"
     if not settings.is_local:
+        from hudilab_spark.s3 import spark_settings
+
         chosen |= spark_settings(settings)
         if chosen.get(MASTER) == "local[*]" and (os.cpu_count() or 1) < S3_TASKS:
             chosen[MASTER] = f"local[{S3_TASKS}]"
-    return chosen | _cluster(settings, chosen) if settings.on_cluster else chosen
+    if settings.on_cluster:
+        from hudilab_spark.cluster import executor_settings
+
+        chosen |= executor_settings(settings, chosen)
+    return chosen
 
 
-def catalog_settings(settings: Settings) -> dict[str, str]:
-    """Return the Spark settings with which SQL finds the names of the settings' metastore.
+def megabytes(text: str, name: str) -> int:
+    """Return the MB of a size in Spark's notation: 512m, 2g; a plain number is MB.
 
     Raises:
-        SessionError: the metastore does not answer; Spark would try for minutes.
+        ServiceError: `text` is not a size; names the setting `name`.
     """
-    group = settings.group(METASTORE_GROUP, Hive)
-    if group is None:
-        return {}
-    uri = group.uri
-    if problem := trouble(uri):
-        raise SessionError(
-            f"the metastore {uri} of group {METASTORE_GROUP!r} in "
-            f"{settings.origin(METASTORE_GROUP, 'uri')} is not usable: {problem}",
-            "start it (on this machine: hudilab services start metastore), or remove the group",
+    size = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
+    if not size:
+        raise ServiceError(
+            f"{name}={text!r} is not a memory size", "use a value such as 512m or 2g"
         )
-    return {
-        "spark.sql.catalogImplementation": "hive",
-        "spark.hadoop.hive.metastore.uris": uri,
-        "spark.hadoop.hive.metastore.client.socket.timeout": "20s",  # the default: ten minutes
-    }
+    return int(int(size[1]) * _UNITS[size[2]])
 
 
-def _compiler() -> str:
-    """Return which of Java's compilers the driver was told to use, for its executors."""
-    words = os.environ.get(JAVA_OPTIONS, "").split()
-    return " ".join(word for word in words if word.startswith(COMPILER))
-
-
-def _cluster(settings: Settings, session: Mapping[str, str]) -> dict[str, str]:
-    """Return what executors in other processes need, here or on a machine set up the same way."""
-    master = os.environ.get("SPARK_MASTER_URL", "").strip() or session.get("spark.master", "")
-    cluster = {
-        "spark.master": master,
-        # Not spark.jars: executors would load Hudi in a different class loader from Spark's.
-        "spark.executor.extraClassPath": session["spark.driver.extraClassPath"],
-        "spark.executor.extraJavaOptions": with_archive(
-            f"{session.get('spark.executor.extraJavaOptions', '')} {_compiler()}".strip(),
-            settings.project / "jars" / ARCHIVE,
-        ),
-        "spark.executorEnv.HUDI_CONF_DIR": str(settings.conf_file("hudi-defaults.conf").parent),
-        "spark.executorEnv.TZ": ZONE,
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, source_folders())),
-    }
-    if "spark.eventLog.dir" not in session:
-        # A path, not a URI: Spark takes it literally, spaces included.
-        cluster["spark.eventLog.dir"] = str(settings.home / "spark-events")
-    # Names and locations of credentials, never the credentials: UI and event log show these.
-    cluster |= {
-        f"spark.executorEnv.{name}": value for name in AWS_NAMES if (value := os.environ.get(name))
-    }
-    cluster |= {f"spark.executorEnv.{name}": value for name, value in older_names().items()}
-    if re.match(r"spark://(127\.|localhost:)", master):
-        temporary = quoted([f"-Djava.io.tmpdir={temporary_folder(settings.home)}"])
-        cluster["spark.executor.extraJavaOptions"] += f" {temporary}"
-        cluster |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return cluster
+def older_names() -> dict[str, str]:
+    """Return AWS_SHARED_CREDENTIALS_FILE under the name that Hadoop's older AWS SDK reads."""
+    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE")
+    return {"AWS_CREDENTIAL_PROFILES_FILE": file} if file else {}
 
 
 def managed_tables(home: Path, named: bool) -> Path:

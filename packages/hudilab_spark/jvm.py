@@ -15,11 +15,17 @@ from pathlib import Path
 from hudilab.environment import JAVA_OPTIONS, file_names
 from hudilab.errors import JavaError
 from hudilab.settings import Settings
-from hudilab_spark.class_archive import ARCHIVE, quoted, with_archive
-from hudilab_spark.conf import conf_folder
-from hudilab_spark.java import check_flags, complaint, find_java, spark_home
+from hudilab_spark.conf import conf_folder, older_names
+from hudilab_spark.java import (
+    ARCHIVE,
+    check_flags,
+    complaint,
+    find_java,
+    quoted,
+    spark_home,
+    with_archive,
+)
 from hudilab_spark.preflight import java_flags, make_temporary, temporary_folder
-from hudilab_spark.s3 import older_names
 
 DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 ENDED = "hudilab: "  # what begins a line of a JVM's log that says how the JVM ended

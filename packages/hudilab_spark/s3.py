@@ -54,12 +54,6 @@ def spark_settings(settings: Settings) -> dict[str, str]:
     return {f"spark.hadoop.fs.s3a.{name}": value for name, value in options.items()}
 
 
-def older_names() -> dict[str, str]:
-    """Return AWS_SHARED_CREDENTIALS_FILE under the name that Hadoop's older AWS SDK reads."""
-    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE")
-    return {"AWS_CREDENTIAL_PROFILES_FILE": file} if file else {}
-
-
 def storage_options(settings: Settings) -> dict[str, str]:
     """Return the options that hudi-rs needs to read the warehouse; empty for one on this disk.
 

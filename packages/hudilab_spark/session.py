@@ -1,4 +1,7 @@
-"""Open the SparkSession: verified local jars, quiet, on loopback; or use spark-submit's own."""
+"""Open the SparkSession: verified local jars, quiet, on loopback; or use spark-submit's own.
+
+What only a session on a cluster, S3 or a metastore needs is imported where it is needed.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,11 @@ from hudilab.errors import JavaError, SessionError
 from hudilab.groups import CATALOG
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
-from hudilab_spark.cluster import authentication, check_cluster
 from hudilab_spark.conf import (
     MEMORY,
+    METASTORE_GROUP,
     SECRET,
     ZONE,
-    catalog_settings,
     managed_tables,
     needed,
     overlay,
@@ -37,8 +39,6 @@ from hudilab_spark.jars import verify
 from hudilab_spark.java import complaint
 from hudilab_spark.jvm import environment, java_end, log_file, note_end, output_to
 from hudilab_spark.preflight import check_machine, has_name, memory_limit, temporary_folder
-from hudilab_spark.registration import await_executor, create_session
-from hudilab_spark.s3 import spark_settings
 from hudilab_spark.warehouse import make_home
 
 
@@ -70,8 +70,7 @@ def open_session(
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _submitted_session(settings, app, extra, names=names)
     jars = verify(settings.project / "jars", needed(settings, groups))
-    options = session_settings(settings, jars) | (catalog_settings(settings) if names else {})
-    options |= extra
+    options = session_settings(settings, jars) | _names(settings, names) | dict(extra)
     if end := java_end():
         raise SessionError(f"this kernel has no Spark any more: {end.problem}", end.remedy)
     if SparkSession.getActiveSession() is not None:
@@ -89,11 +88,16 @@ def open_session(
         (settings.home / "logs").mkdir(parents=True, exist_ok=True)
         os.environ |= environment(settings, app, options)
     if settings.on_cluster:
+        from hudilab_spark.cluster import check_cluster
+
         check_cluster(settings, options)
     with output_to(log_file()), _explained_end():
         session = _start(settings, app, options)
     _refuse_other(session, settings, options)
-    await_executor(session, settings)
+    if _has_master(options):
+        from hudilab_spark.registration import await_executor
+
+        await_executor(session, settings)
     _check_class_path(session, jars)
     # With the metadata table on, Hudi 1.2 compares that table's schema by identity. If the first
     # thing a new JVM does is compact it (every tenth commit), a different schema object is cached
@@ -114,7 +118,10 @@ def _start(settings: Settings, app: str, options: Mapping[str, str]) -> SparkSes
     """Create a session in this process's JVM; start the JVM if there is none."""
     named = options.get("spark.sql.catalogImplementation") == "hive"
     options = {**options, "spark.sql.warehouse.dir": str(managed_tables(settings.home, named))}
-    options |= authentication(options.get("spark.master", ""), settings.home)
+    if _has_master(options):
+        from hudilab_spark.cluster import authentication
+
+        options |= authentication(options["spark.master"], settings.home)
     # Set in any case: a JVM that ran a local session before keeps that session's value.
     common = read_options(settings.conf_file("spark-defaults.conf"))
     options.setdefault("spark.authenticate", common.get("spark.authenticate", "false"))
@@ -139,7 +146,25 @@ def _start(settings: Settings, app: str, options: Mapping[str, str]) -> SparkSes
     builder = SparkSession.builder.appName(app)
     for key, value in options.items():
         builder = builder.config(key, value)
+    if not _has_master(options):
+        return builder.getOrCreate()
+    from hudilab_spark.registration import create_session
+
     return create_session(builder, settings)
+
+
+def _has_master(options: Mapping[str, str]) -> bool:
+    """Return whether these are the settings of a session on a standalone cluster."""
+    return options.get("spark.master", "").startswith("spark://")
+
+
+def _names(settings: Settings, wanted: bool) -> dict[str, str]:
+    """Return the settings with which SQL finds the names of a metastore; empty without one."""
+    if not wanted or METASTORE_GROUP not in settings.groups:
+        return {}
+    from hudilab_spark.metastore import catalog_settings
+
+    return catalog_settings(settings)
 
 
 @contextmanager
@@ -266,10 +291,13 @@ def _submitted_session(
     settings: Settings, app: str, extra: Mapping[str, str], *, names: bool
 ) -> SparkSession:
     """Return spark-submit's session: it has started the JVM and chosen class path and settings."""
+    from hudilab_spark.registration import await_executor, create_session
+    from hudilab_spark.s3 import spark_settings
+
     builder = SparkSession.builder.appName(app)
     options = {} if settings.is_local else spark_settings(settings)
     options["spark.sql.defaultCatalog"] = CATALOG
-    options |= (catalog_settings(settings) if names else {}) | dict(extra)
+    options |= _names(settings, names) | dict(extra)
     for key, value in options.items():
         builder = builder.config(key, value)
     spark = create_session(builder, settings)

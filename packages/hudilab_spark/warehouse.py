@@ -13,17 +13,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from hudi_sink.files import delete_tree, exists, names_in, table_properties
-from hudi_sink.hive_sync import Catalog
+from hudi_sink.files import delete_tree, exists, names_in
 from hudi_sink.metadata import PROPERTIES
-from hudi_sink.metastore import Metastore
+from hudi_sink.table_files import table_properties
 from hudilab.errors import PathError, TableError
 from hudilab.files import close_home, private_folder
 from hudilab.paths import TableLocation, local_path, rewrite_scheme
 from hudilab.settings import Settings
 from hudilab.table import TableSpec
-from hudilab_spark.hive_group import METASTORE_GROUP, Hive
-from hudilab_spark.s3 import check_warehouse, endpoint
 
 # SQL and Hudi's catalog read a path of these characters unchanged.
 _LITERAL = re.compile(r"[\w/.:-]*")
@@ -52,7 +49,7 @@ def reset(
         query.stop()
     folders = [uri for location in places for uri in _folders(spark, location)]
     existing = [uri for uri in folders if exists(spark, uri)]
-    if existing and (settings.runtime == "AWS" or not (settings.is_local or endpoint())):
+    if existing and not _is_own(settings):
         raise TableError(
             f"{existing[0]} already exists, and lessons delete nothing in a warehouse on AWS",
             "use a new run_id: -p run_id NAME",
@@ -65,6 +62,17 @@ def reset(
     ]
     names = ", ".join(deleted) or "nothing, no table of this lesson is there"
     print(f"reset in {places[0].table.rpartition('/')[0]}: {names}")
+
+
+def _is_own(settings: Settings) -> bool:
+    """Return whether the warehouse is the learner's: on this disk, or on an S3 of their own."""
+    if settings.runtime == "AWS":
+        return False
+    if settings.is_local:
+        return True
+    from hudilab_spark.s3 import endpoint
+
+    return bool(endpoint())
 
 
 def _folders(spark: SparkSession, location: TableLocation) -> list[str]:
@@ -95,6 +103,8 @@ def table_uri(table: str, settings: Settings, command: str) -> str:
                 f"{uri} is on S3, but IS_LOCAL is true",
                 f"use the settings of that warehouse: IS_LOCAL=false hudilab {command} {uri}",
             )
+        from hudilab_spark.s3 import check_warehouse
+
         check_warehouse(uri.rpartition("/")[0], settings)  # its probe stays out of the table
     return uri
 
@@ -167,15 +177,6 @@ def _link_to(folder: Path) -> Path:
     return made / "linked"
 
 
-def catalog_of(
-    spark: SparkSession, settings: Settings, spec: TableSpec, location: TableLocation
-) -> Catalog:
-    """Return the catalog that registers a table with the settings' metastore, if there is one."""
-    group = settings.group(METASTORE_GROUP, Hive)
-    metastore = Metastore(group.uri, group.database_name) if group else None
-    return Catalog(spark, spec, location, metastore)
-
-
 def prepare(
     settings: Settings,
     *,
@@ -204,6 +205,8 @@ def check_place(location: TableLocation, settings: Settings) -> None:
     """Raise PathError or S3Error if the place is not writable; leave nothing behind."""
     check_writable(location, settings.home)
     if local_path(location.warehouse) is None:
+        from hudilab_spark.s3 import check_warehouse
+
         check_warehouse(location.warehouse, settings)
 
 

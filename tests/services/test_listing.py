@@ -20,7 +20,7 @@ import json, sys
 from hudilab_jobs.settings import load_settings
 from hudilab_spark.session import open_session
 from hudi_sink.files import list_files
-from hudi_sink.jvm import file_system
+from hudi_sink.files import file_system
 
 spark = open_session(load_settings())
 uri = sys.argv[1]

@@ -32,9 +32,10 @@ from hudilab_cli.servers.metastore import Metastore, find_metastore, start_metas
 from hudilab_cli.servers.metastore import stop_metastore as stop
 from hudilab_jobs.settings import load_settings
 from hudilab_spark.hive_group import METASTORE_GROUP, Hive
+from hudilab_spark.metastore import catalog_of
 from hudilab_spark.session import open_session
 from hudilab_spark.waiting import wait_for
-from hudilab_spark.warehouse import catalog_of, prepare
+from hudilab_spark.warehouse import prepare
 
 COLUMNS = "id BIGINT, city STRING, seen TIMESTAMP"
 NAMES = ("a:b", "é", "two words", "x=y/z", "50%")

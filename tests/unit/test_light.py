@@ -160,7 +160,7 @@ def test_help_needs_nothing_heavy() -> None:
         ("stream x", "pydantic_core"),
         ("run 00", "nbformat"),
         ("bundle", "pydantic"),
-        ("topics", "pydantic_core"),
+        ("topics", "confluent_kafka"),
         ("services start kafka", "confluent_kafka"),
     ],
 )

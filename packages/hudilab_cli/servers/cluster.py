@@ -25,8 +25,8 @@ from hudilab_spark.cluster import (
     Master,
     end_driver,
     find_driver,
-    megabytes,
 )
+from hudilab_spark.conf import megabytes
 from hudilab_spark.server_records import read_record, running_process, server_folder
 
 LEAST_MEMORY = 512  # MB; Spark refuses executors with less than 450

@@ -23,9 +23,9 @@ from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.certificates import CA, make_certificates
 from hudilab_cli.servers.process import HOST
-from hudilab_jobs.kafka.connection import Access, broker_access, password
+from hudilab_jobs.kafka.connection import Access, broker_access, kafka_groups, password
 from hudilab_jobs.kafka.topics import create_topics
-from hudilab_jobs.settings import kafka_groups, load_settings
+from hudilab_jobs.settings import load_settings
 from hudilab_spark.jars import verify
 from hudilab_spark.java import run_quietly
 from hudilab_spark.server_records import read_record

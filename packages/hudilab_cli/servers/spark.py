@@ -9,11 +9,10 @@ from pathlib import Path
 from hudilab.environment import for_java
 from hudilab.settings import Settings
 from hudilab_cli.servers import process
-from hudilab_spark.class_archive import ARCHIVE, archive_options, class_path
 from hudilab_spark.cluster import CONF
+from hudilab_spark.conf import older_names
 from hudilab_spark.jars import verify
-from hudilab_spark.java import find_java, spark_home
-from hudilab_spark.s3 import older_names
+from hudilab_spark.java import ARCHIVE, archive_options, class_path, find_java, spark_home
 
 
 def write_conf(settings: Settings, folder: Path, defaults: Mapping[str, str]) -> None:

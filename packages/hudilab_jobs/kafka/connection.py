@@ -9,8 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hudilab.errors import KafkaError
-from hudilab_jobs.groups import Client
+from pydantic_core import PydanticCustomError
+
+from hudilab.errors import ConfigError, KafkaError
+from hudilab.groups import servers
+from hudilab.settings import Settings
+from hudilab_jobs.groups import CONSUMER, PRODUCER, Client, Consumer, Producer
 from hudilab_spark.server_records import read_record, running_process
 
 IAM_PORT = "9098"  # Amazon MSK: TLS, and IAM instead of a password
@@ -18,6 +22,36 @@ SCRAM, PLAIN = "SCRAM-SHA-512", "PLAIN"
 _LOGIN = "org.apache.kafka.common.security"
 _MODULES = {SCRAM: f"{_LOGIN}.scram.ScramLoginModule", PLAIN: f"{_LOGIN}.plain.PlainLoginModule"}
 _IAM = "software.amazon.msk.auth.iam.IAM"
+
+
+def kafka_groups(
+    settings: Settings, env: Mapping[str, str] | None = None
+) -> tuple[Consumer | None, Producer | None]:
+    """Return the topics that are read and written; BOOTSTRAP_SERVERS overrides their servers.
+
+    Raises:
+        ConfigError: BOOTSTRAP_SERVERS is no list of servers, or the groups do not fit.
+    """
+    consumer, producer = settings.group(CONSUMER, Consumer), settings.group(PRODUCER, Producer)
+    named = (os.environ if env is None else env).get("BOOTSTRAP_SERVERS", "").strip()
+    if not named:
+        return consumer, producer
+    try:
+        servers(named)
+    except PydanticCustomError as error:
+        problem = error.message()
+    else:
+        problem = ""
+    if problem:
+        raise ConfigError(
+            f"BOOTSTRAP_SERVERS={named!r} {problem}",
+            "fix it, or unset it to use the servers in the settings file",
+        )
+    update = {"bootstrap_servers": named}
+    return (
+        consumer and consumer.model_copy(update=update),
+        producer and producer.model_copy(update=update),
+    )
 
 
 @dataclass(frozen=True)

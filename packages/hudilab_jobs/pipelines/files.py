@@ -17,7 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from hudi_sink.jvm import file_indexes, file_system, running_query
+from hudi_sink.files import file_system
+from hudi_sink.jvm import file_indexes, running_query
 from hudi_sink.schema import casts_exactly
 from hudilab.errors import root_cause
 from hudilab.paths import local_path

@@ -31,10 +31,11 @@ from hudilab_jobs.pipelines.repeatable import check_repeatable
 from hudilab_jobs.pipelines.restart import changes, keep, last_start, note_of, refuse
 from hudilab_jobs.pipelines.sources import ROWS, Changes, Folder, Source
 from hudilab_jobs.settings import checkpoint_of, find_group, find_groups, together
+from hudilab_spark.metastore import catalog_of
 from hudilab_spark.session import close_session, open_session
 from hudilab_spark.signals import stop_on_signal
 from hudilab_spark.streams import batches_done, until_end
-from hudilab_spark.warehouse import catalog_of, prepare
+from hudilab_spark.warehouse import prepare
 
 SHOWN = 5  # rows of a preview
 MINUTE = 60.0

@@ -16,9 +16,10 @@ from pyspark.sql import functions as F
 from running import folder
 
 from hudi_sink.commits import Commits
-from hudi_sink.files import exists, table_properties
+from hudi_sink.files import exists
 from hudi_sink.rows import ESCAPED, row_problem
 from hudi_sink.sink import ExactlyOnceSink
+from hudi_sink.table_files import table_properties
 from hudilab.errors import StreamError
 from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import DELETED, ENCODED, TableSpec

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from hudilab.settings import project_root
-from hudilab_spark.class_archive import ARCHIVE, CLASSES, class_path, is_shared, make_archive
+from hudilab_spark.class_archive import CLASSES, is_shared, make_archive
 from hudilab_spark.jars import verify
-from hudilab_spark.java import find_java
+from hudilab_spark.java import ARCHIVE, class_path, find_java
 
 JARS = project_root() / "jars"
 pytestmark = pytest.mark.skipif(

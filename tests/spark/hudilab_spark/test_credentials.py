@@ -15,9 +15,10 @@ from py4j.protocol import Py4JJavaError
 from hudilab.environment import file_names
 from hudilab.errors import S3Error
 from hudilab.settings import load_settings
+from hudilab_spark.conf import older_names
 from hudilab_spark.jars import verify
 from hudilab_spark.java import find_java
-from hudilab_spark.s3 import check_warehouse, older_names
+from hudilab_spark.s3 import check_warehouse
 
 KEYS = "aws_access_key_id = AKIATEST\naws_secret_access_key = HIDDEN\n"
 PROCESS = (

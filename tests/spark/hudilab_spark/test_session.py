@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from running import start_program
 
-from hudi_sink.jvm import java_class
+from hudi_sink.files import java_class
 from hudilab.errors import JarError, SessionError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.groups import CATALOG

@@ -22,7 +22,8 @@ from unit.hudilab.settings_files import (
 
 from hudilab.errors import ConfigError
 from hudilab_jobs.groups import RUN_GROUP, RunOptions
-from hudilab_jobs.settings import kafka_groups, run_options
+from hudilab_jobs.kafka.connection import kafka_groups
+from hudilab_jobs.settings import run_options
 from hudilab_spark.hive_group import METASTORE_GROUP, Hive
 
 # --- how the bundle is run

@@ -28,7 +28,8 @@ from hudilab import settings as config
 from hudilab.errors import ConfigError
 from hudilab.settings import Runtime, Settings, project_root
 from hudilab_jobs.groups import Consumer, Producer, RunOptions
-from hudilab_jobs.settings import kafka_groups, load_settings, topics
+from hudilab_jobs.kafka.connection import kafka_groups
+from hudilab_jobs.settings import load_settings, topics
 
 # --- what is read
 

@@ -26,7 +26,7 @@ from unit.hudilab.settings_files import (
 from hudilab.errors import ConfigError
 from hudilab.settings_file import read_options
 from hudilab_jobs.groups import RUN_GROUP, RunOptions
-from hudilab_jobs.settings import kafka_groups
+from hudilab_jobs.kafka.connection import kafka_groups
 
 # --- a base file, and a runtime's file over it
 

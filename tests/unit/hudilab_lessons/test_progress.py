@@ -7,11 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from IPython.core import getipython
 from pyspark.sql import SparkSession
 from refusals import refused
 
 from hudilab.errors import PathError
+from hudilab_lessons import lesson
 from hudilab_lessons.progress import FILE, read, record, topic
 
 
@@ -19,7 +19,7 @@ def person(monkeypatch: pytest.MonkeyPatch, allow_stdin: bool, app: str = "04_up
     """Let cells run as a front end, or a headless run, sends them."""
     parent = {"content": {"allow_stdin": allow_stdin}}
     kernel = SimpleNamespace(get_parent=lambda channel: parent)
-    monkeypatch.setattr(getipython, "get_ipython", lambda: SimpleNamespace(kernel=kernel))
+    monkeypatch.setattr(lesson, "get_ipython", lambda: SimpleNamespace(kernel=kernel))
     context = SimpleNamespace(appName=app)
     session = SimpleNamespace(sparkContext=context) if app else None
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: session)
@@ -51,7 +51,7 @@ def test_a_headless_run_and_a_plain_python_record_nothing(
 ) -> None:
     person(monkeypatch, allow_stdin=False)
     assert record("winner") == ""
-    monkeypatch.setattr(getipython, "get_ipython", lambda: None)
+    monkeypatch.setattr(lesson, "get_ipython", lambda: None)
     assert record("winner") == ""
     assert not file.parent.exists()
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from hudilab.errors import LabError, ParameterError
-from hudilab_lessons.runs import check_asserts, hold
+from hudilab_lessons.lesson import check_asserts, hold
 
 HOLD = """
 import sys
 from pathlib import Path
-from hudilab_lessons.runs import hold
+from hudilab_lessons.lesson import hold
 hold(Path(sys.argv[1]), "02_lesson", "file:///w/lessons", "")
 hold(Path(sys.argv[1]), "02_lesson", "file:///w/lessons", "")
 print("held", flush=True)
@@ -43,11 +43,11 @@ def test_a_second_run_is_refused_by_name_until_the_first_is_killed(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("options", "named"), [(["-O"], "python -O"), ([], "PYTHONOPTIMIZE=2"), ([], "")]
+    ("options", "named"), [(["-O"], "python -O"), ([], "PYTHONOPTIMIZE=1"), ([], "")]
 )
 def test_a_python_that_skips_asserts_is_refused(options: list[str], named: str) -> None:
-    program = "from hudilab_lessons.runs import check_asserts; check_asserts()"
-    env = {"PYTHONOPTIMIZE": "2"} if "=" in named else {}
+    program = "from hudilab_lessons.lesson import check_asserts; check_asserts()"
+    env = {"PYTHONOPTIMIZE": "1"} if "=" in named else {}
     command = [sys.executable, *options, "-c", program]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == (named == "")
@@ -56,7 +56,7 @@ def test_a_python_that_skips_asserts_is_refused(options: list[str], named: str) 
 
 def test_the_refusal_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     flags = type("Flags", (), {"optimize": 1})
-    monkeypatch.setattr("hudilab_lessons.runs.sys.flags", flags)
+    monkeypatch.setattr("hudilab_lessons.lesson.sys.flags", flags)
     monkeypatch.setenv("PYTHONOPTIMIZE", "1")
     with pytest.raises(LabError, match=r"; start it without that option: unset PYTHONOPTIMIZE$"):
         check_asserts()

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from classes import recording_options, write_classes
 
-from hudilab_spark.class_archive import (
+from hudilab_spark.class_archive import CLASSES, make_archive
+from hudilab_spark.java import (
     ARCHIVE,
-    CLASSES,
+    Java,
     archive_options,
     class_path,
-    make_archive,
+    find_java,
     with_archive,
 )
-from hudilab_spark.java import Java, find_java
 
 CORE = "/jars/core/hudi.jar"
 

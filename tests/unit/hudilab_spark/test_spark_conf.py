@@ -11,17 +11,16 @@ from refusals import refused
 from hudilab.environment import JAVA_OPTIONS
 from hudilab.errors import SessionError
 from hudilab.settings import Settings, load_settings
-from hudilab_spark.class_archive import ARCHIVE, class_path, with_archive
 from hudilab_spark.conf import (
     SECRET,
-    catalog_settings,
     managed_tables,
     needed,
     overlay,
     session_settings,
 )
 from hudilab_spark.hive_group import Hive
-from hudilab_spark.java import FAST_START, spark_home
+from hudilab_spark.java import ARCHIVE, FAST_START, class_path, spark_home, with_archive
+from hudilab_spark.metastore import catalog_settings
 from hudilab_spark.preflight import temporary_folder
 
 
