@@ -17,7 +17,7 @@ from hudilab_jobs import AsJson, PipelineName, RunId, short_errors
 
 
 @short_errors()
-def command(
+def command(  # noqa: PLR0913 - the options of a command
     name: PipelineName,
     check: Annotated[
         bool, typer.Option("--check", help="Show what the stream would store, and write nothing.")
@@ -26,6 +26,10 @@ def command(
         bool, typer.Option(help="Write everything that has arrived, and exit.")
     ] = False,
     trigger_seconds: Annotated[float, typer.Option(help="Seconds between micro-batches.")] = 10.0,
+    accept_select: Annotated[
+        bool,
+        typer.Option("--accept-select", help="Go on with a select that has changed."),
+    ] = False,
     as_json: AsJson = False,
     run_id: RunId = "",
 ) -> None:
@@ -34,10 +38,10 @@ def command(
     from hudilab_jobs.pipelines import command as pipeline
 
     if check:
-        pipeline.check(name, run_id)
+        pipeline.check(name, run_id, accept_select=accept_select)
         return
     trigger = None if available_now else {"processingTime": f"{trigger_seconds} seconds"}
-    pipeline.write(name, run_id, as_json=as_json, trigger=trigger)
+    pipeline.write(name, run_id, as_json=as_json, trigger=trigger, accept_select=accept_select)
 
 
 if __name__ == "__main__":

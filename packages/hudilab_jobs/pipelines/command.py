@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hudilab_jobs.groups import Pipeline
 
 
-def check(name: str, run_id: str) -> None:
+def check(name: str, run_id: str, *, accept_select: bool = False) -> None:
     """Print what a pipeline would store."""
     settings, own = load_pipeline(name)
     sources = _sources(find_groups(settings, own))
@@ -32,7 +32,7 @@ def check(name: str, run_id: str) -> None:
         with opened(settings, own, run_id) as pipeline:
             status.show("reading a sample")
             for table in pipeline.tables:
-                for line in preview(table):
+                for line in preview(table, accept_select=accept_select):
                     status.print(line)
 
 
@@ -43,10 +43,11 @@ def write(
     as_json: bool,
     trigger: Mapping[str, Any] | None = None,
     initial_load: bool = False,
+    accept_select: bool = False,
 ) -> None:
     """Run a pipeline until its end or a signal; print a line for each batch, and a last one.
 
-    `trigger` and `initial_load` are those of `Running.write`.
+    `trigger`, `initial_load` and `accept_select` are those of `Running.write`.
 
     Raises:
         LabError: The pipeline is refused or fails, or another process runs it.
@@ -80,6 +81,7 @@ def write(
                     trigger,
                     as_json,
                     initial_load=initial_load,
+                    accept_select=accept_select,
                     signals=signals,
                     show=status.show,
                 ):

@@ -28,7 +28,7 @@ from hudilab_jobs.groups import ChangePipeline, FilePipeline, Pipeline, TablePip
 from hudilab_jobs.pipelines.metrics import Gauges, metrics_settings
 from hudilab_jobs.pipelines.misnamed import forget_misnamed, keep_misnamed, plan_again
 from hudilab_jobs.pipelines.repeatable import check_repeatable
-from hudilab_jobs.pipelines.restart import changes, keep, last_start, note_of, refuse
+from hudilab_jobs.pipelines.restart import changes, keep, keys_of_start, last_start, refuse
 from hudilab_jobs.pipelines.sources import ROWS, Changes, Folder, Source
 from hudilab_jobs.settings import checkpoint_of, find_group, find_groups, together
 from hudilab_spark.metastore import catalog_of
@@ -67,25 +67,28 @@ class Running(NamedTuple):
         as_json: bool = False,
         *,
         initial_load: bool = False,
+        accept_select: bool = False,
         signals: list[int] | None = None,
         show: Callable[[str], object] = str,
     ) -> Iterator[str]:
         """Run the stream until its end or a signal; yield a line for each batch, and a last one.
 
-        Without a trigger, it writes what has arrived; `initial_load` writes batch 0 alone. See
-        `stop_on_signal` for `signals`; `show` gets the stream's current activity.
+        Without a trigger, it writes what has arrived; `initial_load` writes batch 0 alone.
+        `accept_select` goes on with a `select` that has changed. See `stop_on_signal` for
+        `signals`; `show` gets the stream's current activity.
 
         Raises:
             LabError: Source, checkpoint and table do not belong together, or the stream failed.
         """
         gauges = self._gauges()  # refuses the port before anything is written
-        notes = []
+        started = []
         for table in self.tables:
-            note = note_of(table.spark, table.source, table.spec)
+            keys = keys_of_start(table.source.group)
             last = last_start(table.spark, table.location)
-            refuse(table.source, table.location, changes(last, note) if last else [])
+            changed = changes(last, keys) if last else []
+            refuse(table.source, changed, accept_select=accept_select)
             table.source.check_offsets(table.location.checkpoint)
-            notes += [(table, note)] if note != last else []
+            started += [(table, keys)] if keys != last else []
         sinks = [table._sink(initial_load) for table in self.tables]
         if isinstance(self.source, Folder) and (
             line := plan_again(self.spark, self.location, self.source.sizes)
@@ -95,8 +98,8 @@ class Running(NamedTuple):
         parts = [(table.source, sink) for table, sink in zip(self.tables, sinks, strict=True)]
         reports = Reports(parts, self.location, as_json=as_json, loads=loads)
         show("starting the stream")
-        for table, note in notes:
-            keep(table.spark, table.location, note)
+        for table, keys in started:
+            keep(table.spark, table.location, keys)
         reports.name_unread()
         rows = self.source.stream(whole=initial_load)
         write_batch: Callable[[DataFrame, int], None] = reports.write_batch
@@ -282,7 +285,7 @@ class Reports:
         )
 
 
-def preview(pipeline: Running) -> Iterator[str]:
+def preview(pipeline: Running, *, accept_select: bool = False) -> Iterator[str]:
     """Yield the changed keys, the source's first rows as stored, and the rows that can't be stored.
 
     Writes nothing.
@@ -292,9 +295,9 @@ def preview(pipeline: Running) -> Iterator[str]:
     """
     spark, source, spec, location, *_ = pipeline
     if last := last_start(spark, location):
-        changed = changes(last, note_of(spark, source, spec))
+        changed = changes(last, keys_of_start(source.group))
         yield from map(str, changed) if changed else ["changed: no key since the last start"]
-        refuse(source, location, changed)
+        refuse(source, changed, accept_select=accept_select)
     source.check_offsets(location.checkpoint)
     content, batch = source.describe()
     yield f"source: {content}"

@@ -30,7 +30,6 @@ from hudilab_jobs.kafka.registry import read_schema
 from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
 from hudilab_jobs.pipelines.avro_values import IS_READ, Reading, conversion, read_avro, reading
 from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
-from hudilab_jobs.pipelines.restart import plan_nodes
 from hudilab_jobs.pipelines.sources import FAILED, SAMPLE, Sample, Source, sample_of
 from hudilab_jobs.pipelines.text_values import Texts, decoded, quoted
 
@@ -270,7 +269,7 @@ class Topic(Source[TopicPipeline]):
         nothing = self._spark.createDataFrame(self._spark.sparkContext.emptyRDD(), rows.schema)
         needed = self.selected(nothing).select(*map(quoted, there))
         plan = needed._jdf.queryExecution().optimizedPlan()
-        used = (items(node.references().toSeq()) for node in plan_nodes(plan))
+        used = (items(node.references().toSeq()) for node in _plan_nodes(plan))
         return any(attribute.name() == column for attributes in used for attribute in attributes)
 
     def _check_ids(self) -> None:
@@ -634,3 +633,10 @@ def _ids_of(rows: DataFrame) -> dict[str, int]:
     """Return Spark's ids of the columns: a column that a query changes gets another."""
     columns = items(rows._jdf.queryExecution().analyzed().output())
     return {str(column.name()): int(column.exprId().id()) for column in columns}
+
+
+def _plan_nodes(plan: Any) -> Iterator[Any]:
+    """Yield a plan of Spark, and all plans below it."""
+    yield plan
+    for child in items(plan.children()):
+        yield from _plan_nodes(child)
