@@ -38,8 +38,11 @@ def no_credentials(value: str) -> str:
     # No host or bucket contains ':' or '@'; a secret may contain '/', so '@' counts after one too.
     _, scheme, rest = value.partition("://")
     host = rest.split("/", 1)[0]
-    named = "@" in rest and (":" in host or "@" in host)
-    if named if scheme else re.match(r"(?!file:)[^/]+:[^/]+@", value):
+    if scheme:
+        named = "@" in rest and (":" in host or "@" in host)
+    else:
+        named = bool(re.match(r"(?!file:)[^/]+:[^/]+@", value))
+    if named:
         raise PydanticCustomError(
             "secret", "contains credentials, which belong in the AWS credential chain"
         )

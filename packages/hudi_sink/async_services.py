@@ -28,20 +28,21 @@ _log = logging.getLogger("hudi_sink")
 
 
 class StreamServices:
-    """Runs the table services of one stream, in its batches or in a thread beside them.
+    """Runs the table services of one stream, in its batches or in a thread of their own.
 
-    With `beside`, a batch only plans a service, and the thread executes the plan while the next
-    batches are written. One plan at a time: if the thread is busy when a service is due, the first
-    batch after it plans that service, and the fortieth batch waits for the thread. A plan belongs
-    to the driver that owns the checkpoint. Its successor removes it (`take_over`), and a thread
-    that has lost the checkpoint can no longer commit, because Hudi completes only what is in
+    With `async_services`, a batch only plans a service, and the thread executes the plan while the
+    next batches are written. One plan at a time: if the thread is busy when a service is due, the
+    first batch after it plans that service, and the fortieth batch waits for the thread. A plan
+    belongs to the driver that owns the checkpoint. Its successor removes it (`take_over`), and a
+    thread that has lost the checkpoint can no longer commit, because Hudi completes only what is in
     flight. The thread gets the cores that the stream leaves idle. Spark doesn't take a core from a
     running task, so a compaction is split into parts that leave the stream a core. Source: Hudi 1.2
-    `hoodie.compact.schedule.inline`, `hoodie.clustering.schedule.inline`.
+    `hoodie.compact.schedule.inline`,
+    `hoodie.clustering.schedule.inline`.
 
     Args:
         every: See `tidy_options`; None: its default; 0: the stream runs no services.
-        beside: Execute the plans in a thread.
+        async_services: Execute the plans in a thread.
         is_mine: Returns whether this driver still owns the checkpoint.
     """
 
@@ -52,13 +53,13 @@ class StreamServices:
         table: str,
         *,
         every: int | None,
-        beside: bool,
+        async_services: bool,
         is_mine: Callable[[], bool],
     ) -> None:
         self._spark, self._spec, self._table = spark, spec, table
         self._every, self._is_mine = TIDY_EVERY if every is None else every, is_mine
         # Stream and thread are two writers: their instants and commits come one after the other.
-        self.lock = IN_PROCESS if beside and every != 0 else {}
+        self.lock = IN_PROCESS if async_services and every != 0 else {}
         self._thread: Thread | None = None
         self._failed: Exception | None = None
         self._due: tuple[int, dict[str, str]] | None = None  # since which batch, and what
@@ -128,8 +129,8 @@ class StreamServices:
         spare = max(1, self._spark.sparkContext.defaultParallelism - 1)  # cores for the thread
         meta = Commits(self._spark, self._table).meta()
         jvm.split_compactions(self._spark, meta, spare, MOST_PARTS)
-        beside = {CLEAN: "true", "hoodie.clustering.max.parallelism": str(spare)}
-        own = dict(options) | dict(services) | beside | NEVER
+        own = dict(options) | dict(services) | NEVER
+        own |= {CLEAN: "true", "hoodie.clustering.max.parallelism": str(spare)}
         self._thread = Thread(target=self._run, args=(own,), name="services", daemon=True)
         self._thread.start()
 

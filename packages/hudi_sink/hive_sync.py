@@ -46,8 +46,8 @@ class Catalog:
         metastore: Metastore | None,
     ) -> None:
         self._spark, self._location, self._metastore = spark, location, metastore
-        self._problem: str | None = None  # why the last attempt failed; empty: it did not
-        self._failed = 0.0  # when
+        self._problem, self._failed = "", 0.0  # why the last attempt failed, and when
+        self._registered = False  # whether the last attempt succeeded
         self._views = ("", "_ro", "_rt") if spec.logs() else ("",)
         self._options = {} if metastore is None else _options(spark, spec, location, metastore)
 
@@ -85,6 +85,7 @@ class Catalog:
         elif self._problem and not problem:
             _log.info(f"{table} is registered with {where} again")
         self._problem, self._failed = problem, time.monotonic()
+        self._registered = not problem
         return not problem
 
     def _attempt(self, metastore: Metastore) -> str:
@@ -96,7 +97,7 @@ class Catalog:
             return problem
         hive = {**HIVE, "hive.metastore.uris": metastore.uri}
         # Hudi would replace the entry of another table. After a success, the name is this one's.
-        for view in () if self._problem == "" else self._views:
+        for view in () if self._registered else self._views:
             name = self._location.name + view
             other = table_in_metastore(self._spark, meta, name, self._options, hive)
             if other:

@@ -82,7 +82,7 @@ class ExactlyOnceSink:
         lock: Options of a Hudi lock provider, for shared tables; the default on a local disk is
             the table's own lock file.
         tidy_every: See `service_schedule.tidy_options`; not allowed for shared tables.
-        async_services: Execute table services in a thread beside the stream; `close` waits for it.
+        async_services: Execute table services in a thread of their own; `close` waits for it.
         quarantine: Quarantine rows that the table cannot store (a null key or ordering value, a key
             that could be another row's, a partition that would be read back changed), in the table
             `location.quarantine`, each once, see `Quarantine`; without it, such a row is an error.
@@ -129,12 +129,14 @@ class ExactlyOnceSink:
         upserts = spec.operation == "upsert" and not initial_load
         # If the caller sets compaction options, these decide when to compact.
         compacts = upserts and any(name.startswith("hoodie.compact") for name in extra or {})
+        if shared or compacts or initial_load:
+            tidy_every = 0
         self._services = StreamServices(
             spark,
             spec,
             location.table,
-            every=0 if shared or compacts or initial_load else tidy_every,
-            beside=async_services,
+            every=tidy_every,
+            async_services=async_services,
             is_mine=self._fence.is_mine,
         )
         self._options = overlap_options(location.table, spark.sparkContext.defaultParallelism)
@@ -223,7 +225,7 @@ class ExactlyOnceSink:
             )
 
     def close(self) -> None:
-        """Wait for the table services beside the stream; raise StreamError if they failed."""
+        """Wait for the table services in their thread; raise StreamError if they failed."""
         self._services.close()
 
     def begin(self, rows: DataFrame, batch_id: int) -> Batch | None:

@@ -368,12 +368,6 @@ def drop_unread_defaults(spark: SparkSession, *, s3: bool) -> None:
     }
     keys = str(jvm.java.lang.String.join(",", conf.getPropsWithPrefix("").keySet())).split(",")
     unread = UNREAD if s3 else (*UNREAD, S3)
-    gone = ",".join(key for key in keys if key.startswith(unread) and key not in configured)
-    # By a consumer made in the JVM: 800 calls from here would take a second.
-    java = jvm.java.lang
-    lookup, types = java.invoke.MethodHandles.publicLookup(), java.invoke.MethodType
-    unset = types.methodType(java.Void.TYPE, java.Class.forName("java.lang.String"))
-    each = java.invoke.MethodHandleProxies.asInterfaceInstance(
-        java.Class.forName("java.util.function.Consumer"), lookup.bind(conf, "unset", unset)
-    )
-    jvm.java.util.regex.Pattern.compile(",").splitAsStream(gone).forEach(each)
+    for key in keys:
+        if key.startswith(unread) and key not in configured:
+            conf.unset(key)

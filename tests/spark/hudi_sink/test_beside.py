@@ -158,7 +158,7 @@ def test_a_service_that_fails_stops_the_stream(
     for log in folder(location.table).rglob(".*.log.*"):
         log.unlink()
     services = StreamServices(
-        *(spark, LOGS, location.table), every=EVERY, beside=True, is_mine=lambda: True
+        *(spark, LOGS, location.table), every=EVERY, async_services=True, is_mine=lambda: True
     )
     services.start(services.options(EVERY - 1), LOGS.write_options())
     with pytest.raises(StreamError) as caught:
@@ -174,7 +174,7 @@ def planned(spark: SparkSession, location: TableLocation) -> tuple[StreamService
     stream(spark, LOGS, location, 2, 9, every=100)
     plan(spark, LOGS, location)
     services = StreamServices(
-        *(spark, LOGS, location.table), every=EVERY, beside=True, is_mine=lambda: True
+        *(spark, LOGS, location.table), every=EVERY, async_services=True, is_mine=lambda: True
     )
     options = services.options(EVERY - 1)
     assert options["hoodie.compact.schedule.inline"] == "true"

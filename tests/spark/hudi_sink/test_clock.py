@@ -119,7 +119,7 @@ def test_every_write_is_refused_before_it_changes_anything(
     rewind = Rewind(spark, location.table, first, stopped=True)
     savepoints = Savepoints(spark, location.table)
     services = StreamServices(
-        *(spark, spec, location.table), every=None, beside=True, is_mine=lambda: True
+        *(spark, spec, location.table), every=None, async_services=True, is_mine=lambda: True
     )
     writes: dict[str, Callable[[], object]] = {
         "stream": lambda: sink_of(spark, spec, location),

@@ -716,7 +716,7 @@ def test_a_stream_that_would_leak_connections_runs_no_services_and_says_so_once(
         spec(operation="upsert", table_type="MERGE_ON_READ"),
         "s3a://b/t",
         every=every,
-        beside=False,
+        async_services=False,
         is_mine=bool,
     )
     for batch_id in (9, 10, 199):
