@@ -91,7 +91,7 @@ class Owner:
 NOBODY = Owner(lambda name, properties: None, names=())
 
 
-class Table(Group):
+class TableGroup(Group):
     """Group HudiTable0: the table that the lessons and jobs write, and where it is.
 
     `catalog.name` can have any value: the tables' names are in Spark's own catalog.

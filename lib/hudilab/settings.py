@@ -19,7 +19,7 @@ from hudilab.groups import (
     TABLE_GROUP,
     Group,
     Owner,
-    Table,
+    TableGroup,
     no_credentials,
 )
 from hudilab.paths import TableLocation, locate
@@ -160,8 +160,8 @@ def load_settings(
     groups = dict(read.groups)
     notices = [f"not used: {', '.join(read.unused)}"] if read.unused else []
     table = groups.pop(TABLE_GROUP, None)
-    if not isinstance(table, Table):
-        table = Table.model_validate(DEFAULT_TABLE)
+    if not isinstance(table, TableGroup):
+        table = TableGroup.model_validate(DEFAULT_TABLE)
         notices.append(f"no group {TABLE_GROUP}: tables go to database lab")
     names = " and ".join(str(path) for path in files)
     return Settings(

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from hudilab.errors import ConfigError
 from hudilab.files import read_properties
-from hudilab.groups import CATALOG, TABLE_GROUP, Entry, Group, Owner, Table, keys_of
+from hudilab.groups import CATALOG, TABLE_GROUP, Entry, Group, Owner, TableGroup, keys_of
 
 _ENTRY = TypeAdapter(Entry)
 _OTHER = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
@@ -202,7 +202,7 @@ class _Merged:
     def model(self, group: str) -> type[Group] | None:
         """Return the model of a group; None if it has no owner."""
         if group == TABLE_GROUP:
-            return Table
+            return TableGroup
         return self.owner.model(group, self.properties[group])
 
     def validate(self) -> tuple[dict[str, Group | Mapping[str, Any]], _Faults]:
@@ -241,7 +241,7 @@ class _Merged:
         """Return the names of what has no effect here, each with what replaces it."""
         texts = []
         table = groups.get(TABLE_GROUP)
-        if isinstance(table, Table) and table.catalog_name != CATALOG:
+        if isinstance(table, TableGroup) and table.catalog_name != CATALOG:
             texts.append(f"catalog.name (SQL finds the tables in {CATALOG})")
         for name, properties in self.properties.items() if self.owner.names else ():
             if model := self.model(name):
@@ -295,7 +295,7 @@ def _check_table(files: Sequence[_File], problems: list[str], owner: Owner) -> N
         return
     shown = ", ".join(name if name.isprintable() else repr(name) for name in names)
     listing = f"groups found: {shown or 'none'}"
-    remedy = f"add it with the keys {', '.join(keys_of(Table))}"
+    remedy = f"add it with the keys {', '.join(keys_of(TableGroup))}"
     labels = " or ".join(file.label for file in files)
     problems.append(f"no group {TABLE_GROUP!r} in {labels}; {listing}; {remedy}")
 

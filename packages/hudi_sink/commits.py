@@ -25,7 +25,7 @@ from hudilab.paths import local_path
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 _INTERRUPTED = re.compile(r"\b(ClosedByInterrupt|Interrupted|InterruptedIO)Exception\b")
 _log = logging.getLogger("hudi_sink")
-PATIENCE = 600.0  # seconds to wait for the writes of other drivers that are still alive
+WRITERS_SECONDS = 600.0  # seconds to wait for the writes of other drivers that are still alive
 
 
 class Commits:
@@ -88,7 +88,7 @@ class Commits:
             # Of a commit whose file was lost later: without markers, Hudi would delete no file of
             # it, and take those of a table's first commit for committed.
             options = {**options, "hoodie.rollback.using.markers": "false"}
-        ends = time.monotonic() + PATIENCE
+        ends = time.monotonic() + WRITERS_SECONDS
         with jvm.rollback_client(self._spark, self._table, options) as client:
             while True:
                 client.rollbackFailedWrites(meta)
@@ -98,8 +98,8 @@ class Commits:
                     return
                 if time.monotonic() > ends:
                     raise StreamError(
-                        f"another writer has been writing to {self._table} for {PATIENCE:.0f} s "
-                        f"(instant {min(left)})",
+                        f"another writer has been writing to {self._table} for "
+                        f"{WRITERS_SECONDS:.0f} s (instant {min(left)})",
                         "stop it, then restart this stream",
                     )
                 time.sleep(1)

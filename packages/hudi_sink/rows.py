@@ -40,7 +40,7 @@ ESCAPED = r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
 # before the next one. It never ends if the last part is no column of the key and has more colons.
 _PART = "(?:[^,]*,[^:]*:)"
 ENDLESS, ENDLESS_LAST = f"^[^:]*:{_PART}*+[^,]*:", f"^{_PART}++[^,]*:"
-KEY = "_hoodie_record_key"
+KEY_COLUMN = "_hoodie_record_key"
 Types = tuple[tuple[str, str], ...]
 # A column STRUCT<reason STRING, row STRUCT<...>>: why a source refuses the row, NULL if it doesn't.
 # The quarantine keeps `row` in place of the columns, also of rows that the table cannot store.
@@ -314,7 +314,10 @@ def has_micros(spec: TableSpec, types: Mapping[str, str]) -> Column:
     right = F.lit(True)
     for name in (name for name in spec.record_key if types[name] == "timestamp"):
         micros = F.unix_micros(name).cast("string")
-        whole, part = F.col(KEY) == micros, F.col(KEY).contains(F.concat(F.lit(f"{name}:"), micros))
+        whole, part = (
+            F.col(KEY_COLUMN) == micros,
+            F.col(KEY_COLUMN).contains(F.concat(F.lit(f"{name}:"), micros)),
+        )
         right &= F.col(name).isNull() | whole | part
     return right
 

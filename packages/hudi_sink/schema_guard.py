@@ -13,7 +13,7 @@ from hudi_sink.commits import SERVICES, Commits
 from hudi_sink.jvm import columns_json
 from hudi_sink.metadata import KEYS, MICROS
 from hudi_sink.repairs import foreign_groups
-from hudi_sink.rows import KEY, LOAD, Types, has_micros, newest_rows, row_problem, storable
+from hudi_sink.rows import KEY_COLUMN, LOAD, Types, has_micros, newest_rows, row_problem, storable
 from hudi_sink.rules import Commit
 from hudi_sink.schema import FILLS, check_drift, check_storable
 from hudi_sink.table_files import check_upgrade, table_index_options, table_properties
@@ -149,7 +149,7 @@ class SchemaGuard:
         if (newest := next(batches, None)) and newest.keys == MICROS:
             return
         rows = self._spark.read.format("hudi").load(self._table)
-        text = rows.where(~has_micros(spec, dict(self._types))).select(KEY).first()
+        text = rows.where(~has_micros(spec, dict(self._types))).select(KEY_COLUMN).first()
         self._has_texts = text is not None
         if text is not None and spec.operation == "upsert":
             raise TableError(

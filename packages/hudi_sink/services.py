@@ -193,7 +193,13 @@ class TableServices:
         )
 
     def _client(self, options: dict[str, str]) -> AbstractContextManager[Any]:
-        options = closing_options(self._table) | self._kept | self._locks | self._rules() | options
+        options = (
+            closing_options(self._table)
+            | self._kept
+            | self._locks
+            | self._rollback_options()
+            | options
+        )
         return jvm.write_client(self._spark, self._table, options)
 
     def _compact_metadata(self, client: Any) -> None:
@@ -201,8 +207,8 @@ class TableServices:
         if self._stopped and leaks_connections(self._table, self._kept):
             jvm.compact_metadata(self._spark, client)
 
-    def _rules(self) -> dict[str, str]:
-        """Return options that keep a service from rolling back a write that takes no lock."""
+    def _rollback_options(self) -> dict[str, str]:
+        """Return the option that keeps a service from rolling back a write that takes no lock."""
         newest = self._newest_write()
         shared = newest is not None and newest.lock and self._locks
         return {} if shared else {"hoodie.clean.failed.writes.policy": "NEVER"}

@@ -40,7 +40,7 @@ from hudilab_spark.jvm import environment
 from hudilab_spark.preflight import check_machine
 from hudilab_spark.waiting import wait_for
 
-PATIENCE = 90.0  # seconds for a session and its first executor
+START_SECONDS = 90.0  # seconds for a session and its first executor
 BRIEFLY = 15.0  # seconds in which a broken program should fail
 
 
@@ -75,8 +75,8 @@ def submit(
 ) -> Submitted:
     """Start a job in the background, and return once its application has started.
 
-    If a job has no application after `PATIENCE` seconds, it keeps running and is returned without
-    an id. Without a cluster, your own Python file gets only `BRIEFLY`, because it may never start
+    If a job has no application after `START_SECONDS`, it keeps running and is returned without an
+    id. Without a cluster, your own Python file gets only `BRIEFLY`, because it may never start
     an application.
 
     Args:
@@ -98,7 +98,7 @@ def submit(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    patience = BRIEFLY if job.endswith(".py") and not settings.on_cluster else PATIENCE
+    patience = BRIEFLY if job.endswith(".py") and not settings.on_cluster else START_SECONDS
     with suppress(WaitError):  # the job is still waiting for something; it has not failed
         wait_for(lambda: _begun(job, log) or driver.poll() is not None, patience, job)
     if application := _begun(job, log):

@@ -21,7 +21,7 @@ from hudilab_spark.java import ARCHIVE, Java, class_path, complaint, run_quietly
 # Every class that a stream, an upsert, a compaction and a query loaded; tools/classes.py lists
 # them. A class that is not in the jars is skipped.
 CLASSES = "classes.txt.gz"
-PATIENCE = 300.0  # seconds; ten are usual
+DUMP_SECONDS = 300.0  # seconds; ten are usual
 
 
 def is_shared(folder: Path) -> bool:
@@ -86,9 +86,9 @@ def _dump(java: Java, path: str, classes: Path, archive: Path) -> str:
         *(f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={archive}", "-cp", path),
     ]
     try:
-        done = run_quietly(command, timeout=PATIENCE)
+        done = run_quietly(command, timeout=DUMP_SECONDS)
     except subprocess.TimeoutExpired:
-        return f"Java did not finish within {PATIENCE:.0f} s"
+        return f"Java did not finish within {DUMP_SECONDS:.0f} s"
     if done.returncode or not archive.is_file():
         return complaint(done.stdout + done.stderr)
     return ""

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-PATIENCE = 1.0  # seconds for a JVM to remove its temporary files
+CLEANUP_SECONDS = 1.0  # seconds for a JVM to remove its temporary files
 WIPE = "\r\x1b[K"  # clears the line of a terminal
 
 
@@ -62,7 +62,7 @@ def _end(number: int) -> NoReturn:
     if java is not None:
         java.terminate()
         try:
-            java.wait(PATIENCE)
+            java.wait(CLEANUP_SECONDS)
         except subprocess.TimeoutExpired:
             java.kill()
     os._exit(128 + number)

@@ -166,7 +166,7 @@ def test_a_broker_that_hangs_is_said(
     part = {TopicPartition("hangs", 0): OffsetSpec.latest()}
     _offsets(admin, part)
     os.kill(broker.pid, signal.SIGSTOP)
-    monkeypatch.setattr(topics, "PATIENCE", 0.5)
+    monkeypatch.setattr(topics, "REQUEST_SECONDS", 0.5)
     try:
         with pytest.raises(KafkaError) as caught:
             _done(admin.create_topics([NewTopic("late", 1, 1)]))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
 
-PATIENCE = 6.0  # seconds
+REQUEST_SECONDS = 6.0  # seconds
 AGAIN = "check that the broker is running (hudilab services status kafka), then try again"
 
 
@@ -38,11 +38,11 @@ def check_topics(
             missing topic; names the cause and the remedy.
     """
     if client.iam:
-        connect(client.servers, PATIENCE)
+        connect(client.servers, REQUEST_SECONDS)
         return {}
     partitions = {
         name: len(topic.partitions)
-        for name, topic in metadata(client, PATIENCE).topics.items()
+        for name, topic in metadata(client, REQUEST_SECONDS).topics.items()
         if internal or not name.startswith("__")
     }
     missing = [repr(name) for name in topics if name not in partitions]
@@ -64,9 +64,9 @@ def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = F
     existing = check_topics(client)
     admin = _admin(client)
     if afresh and (old := [name for name in topics if name in existing]):
-        _done(admin.delete_topics(old, operation_timeout=PATIENCE))
+        _done(admin.delete_topics(old, operation_timeout=REQUEST_SECONDS))
         # Deletion is asynchronous: it is confirmed before the broker itself knows of it.
-        ends = time.monotonic() + PATIENCE
+        ends = time.monotonic() + REQUEST_SECONDS
         while set(old) & (existing := check_topics(client)).keys():
             if time.monotonic() > ends:
                 raise KafkaError(f"topics {', '.join(old)} are still being deleted", "try again")
@@ -78,7 +78,7 @@ def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = F
                 "delete it, or use another name",
             )
     if new := [NewTopic(name, n, 1) for name, n in topics.items() if name not in existing]:
-        _done(admin.create_topics(new, operation_timeout=PATIENCE))
+        _done(admin.create_topics(new, operation_timeout=REQUEST_SECONDS))
     # Creation is asynchronous too: wait until every partition has a leader that answers.
     parts = [TopicPartition(name, number) for name, n in topics.items() for number in range(n)]
     _offsets(admin, dict.fromkeys(parts, OffsetSpec.latest()))
@@ -137,7 +137,7 @@ def last_messages(client: Access, topic: str, count: int) -> list[Message]:
 def _read_to(consumer: Consumer, ends: dict[int, int]) -> list[Message]:
     """Return what an assigned consumer reads before the ends of its partitions."""
     messages: list[Message] = []
-    waits_until = time.monotonic() + PATIENCE
+    waits_until = time.monotonic() + REQUEST_SECONDS
     while ends:
         for message in consumer.consume(100, 0.1):
             part, at, error = message.partition(), message.offset(), message.error()
@@ -148,7 +148,7 @@ def _read_to(consumer: Consumer, ends: dict[int, int]) -> list[Message]:
             # The last offset before the end may belong to no message: markers of transactions.
             if error is not None or at + 1 >= ends.get(part, 0):
                 ends.pop(part, None)
-            waits_until = time.monotonic() + PATIENCE
+            waits_until = time.monotonic() + REQUEST_SECONDS
         if time.monotonic() > waits_until:
             raise KafkaException(Code(Code._TIMED_OUT))
     return messages
@@ -229,11 +229,11 @@ def _bounds(
 
 def _offsets(admin: AdminClient, which: dict[TopicPartition, Any]) -> dict[TopicPartition, int]:
     """List offsets; retry, as a new topic briefly has no leader and the error varies."""
-    ends = time.monotonic() + PATIENCE
+    ends = time.monotonic() + REQUEST_SECONDS
     while True:
         try:
             futures = admin.list_offsets(which).items()
-            return {part: future.result(PATIENCE).offset for part, future in futures}
+            return {part: future.result(REQUEST_SECONDS).offset for part, future in futures}
         except (KafkaException, TimeoutError) as error:
             if time.monotonic() > ends:
                 names = ", ".join(sorted({repr(part.topic) for part in which}))
@@ -251,7 +251,7 @@ def _admin(client: Access) -> AdminClient:
 def _done(futures: Mapping[str, Any]) -> None:
     for name, future in futures.items():
         try:
-            future.result(PATIENCE * 2)
+            future.result(REQUEST_SECONDS * 2)
         except TimeoutError as error:
             raise KafkaError(f"topic {name!r}: {_reason(error)}", AGAIN) from None
         except KafkaException as error:

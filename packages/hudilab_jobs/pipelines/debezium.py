@@ -25,7 +25,7 @@ from hudilab_jobs.pipelines.text_values import Texts, literal, quoted
 from hudilab_jobs.pipelines.topic import (
     HEADER,
     IS_CONFLUENT,
-    KEY,
+    KAFKA_KEY,
     NO_SCHEMA,
     NUMBER,
     OFFSET,
@@ -359,7 +359,7 @@ class ChangeTopic(Topic):
             reason = F.coalesce(f"{REFUSED}.reason", F.substring_index(wrong, "; ", 1))
             rows = rows.withColumn(REFUSED, F.col(REFUSED).withField("reason", reason))
         else:
-            text = F.concat(self._place(KEY), wrong, F.lit(OR_QUARANTINE))
+            text = F.concat(self._place(KAFKA_KEY), wrong, F.lit(OR_QUARANTINE))
             rows = rows.where(F.when(wrong.isNotNull(), F.raise_error(text)).otherwise(True))
         return rows.select(*columns)
 
@@ -368,7 +368,7 @@ class ChangeTopic(Topic):
         if not self.group.quarantine:
             return rows.withColumn(LAST_REFUSED, F.lit(None).cast("bigint"))
         offset = F.when(F.col(f"{REFUSED}.reason").isNotNull(), F.col(OFFSET))
-        own = F.max(offset).over(_before(KEY))
+        own = F.max(offset).over(_before(KAFKA_KEY))
         quarantine = f"{self._table}{QUARANTINE}"
         if not Commits(self._spark, quarantine).is_there():
             return rows.withColumn(LAST_REFUSED, own)
@@ -376,11 +376,11 @@ class ChangeTopic(Topic):
         begins = rows.groupBy(PARTITION).agg(F.min(OFFSET).alias(FIRST))
         kept = rows.sparkSession.read.format("hudi").load(quarantine)
         kept = kept.select(
-            F.from_json("row", f"{KEY} STRING, {PARTITION} INT, {OFFSET} BIGINT").alias(ROW)
+            F.from_json("row", f"{KAFKA_KEY} STRING, {PARTITION} INT, {OFFSET} BIGINT").alias(ROW)
         )
         kept = kept.select(f"{ROW}.*").join(F.broadcast(begins), PARTITION)
-        of_key = kept.where(F.col(OFFSET) < F.col(FIRST)).groupBy(KEY)
-        rows = rows.join(of_key.agg(F.max(OFFSET).alias(LAST_REFUSED)), KEY, "left")
+        of_key = kept.where(F.col(OFFSET) < F.col(FIRST)).groupBy(KAFKA_KEY)
+        rows = rows.join(of_key.agg(F.max(OFFSET).alias(LAST_REFUSED)), KAFKA_KEY, "left")
         return rows.withColumn(LAST_REFUSED, F.greatest(LAST_REFUSED, own))
 
     def _unsent(self, name: str) -> str:

@@ -33,7 +33,12 @@ from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
 from hudilab_jobs.pipelines.sources import FAILED, SAMPLE, Sample, Source, sample_of
 from hudilab_jobs.pipelines.text_values import Texts, decoded, quoted
 
-KEY, PARTITION, OFFSET, TIME = ("kafka_key", "kafka_partition", "kafka_offset", "kafka_timestamp")
+KAFKA_KEY, PARTITION, OFFSET, TIME = (
+    "kafka_key",
+    "kafka_partition",
+    "kafka_offset",
+    "kafka_timestamp",
+)
 TEXT = "kafka_value"  # with quarantine: the text of a refused message
 HEADER = 5  # bytes: a zero, and the id of the schema in the registry
 IS_CONFLUENT = f"length({{0}}) >= {HEADER} AND substring({{0}}, 1, 1) = X'00'"
@@ -113,7 +118,7 @@ class Topic(Source[TopicPipeline]):
         table = self._checked(rows)
         if self.group.select is not None and not self._deletes:
             try:
-                self._has_key = self.selected(rows.drop(KEY)).columns != table.columns
+                self._has_key = self.selected(rows.drop(KAFKA_KEY)).columns != table.columns
             except ConfigError:
                 self._has_key = True
         self._check_deletes(rows)
@@ -321,7 +326,7 @@ class Topic(Source[TopicPipeline]):
     def _check_table(self) -> None:
         """Raise ConfigError if the message of a deletion does not identify a row of the table."""
         group = self.group
-        wanted = {"record.key": (group.record_key.strip(), KEY)}
+        wanted = {"record.key": (group.record_key.strip(), KAFKA_KEY)}
         wanted |= {"ordering": (group.ordering, OFFSET), "operation": (group.operation, "upsert")}
         if group.partition is not None:
             wanted["partition"] = (group.partition.strip(), PARTITION)
@@ -338,7 +343,7 @@ class Topic(Source[TopicPipeline]):
 
     def _places(self) -> list[str]:
         """Return the columns that a deletion has."""
-        return [KEY, OFFSET, *([PARTITION] if self.group.partition else [])]
+        return [KAFKA_KEY, OFFSET, *([PARTITION] if self.group.partition else [])]
 
     def _without_schema(self) -> ConfigError:
         """Return the error about the missing schema, with the columns of the first messages."""
@@ -404,7 +409,7 @@ class Topic(Source[TopicPipeline]):
             "problem": F.coalesce(
                 F.lit(None).cast("string"), *(F.when(wrong, text) for wrong, text in cases)
             ),
-            KEY: F.when(valid, key),
+            KAFKA_KEY: F.when(valid, key),
             PARTITION: F.col("partition"),
             OFFSET: F.col("offset"),
             TIME: F.col("timestamp"),
@@ -423,7 +428,7 @@ class Topic(Source[TopicPipeline]):
             rows = rows.where(F.when(F.col(DELETED), F.raise_error(text)).otherwise(True))
         added = [F.col(DELETED)] if self._deletes else []
         if self.group.quarantine:
-            message = F.struct(F.col("key_text").alias(KEY), PARTITION, OFFSET, TIME, TEXT)
+            message = F.struct(F.col("key_text").alias(KAFKA_KEY), PARTITION, OFFSET, TIME, TEXT)
             refused = F.struct(
                 F.substring_index("problem", "; ", 1).alias("reason"), message.alias("row")
             )
@@ -435,7 +440,7 @@ class Topic(Source[TopicPipeline]):
             rows = rows.where(F.when(refused, F.raise_error(text)).otherwise(True))
         row = F.when(F.col("problem").isNull(), F.col("row"))
         return rows.withColumn("row", row).select(
-            *(F.col(f"row.`{name}`") for name in names), KEY, PARTITION, OFFSET, TIME, *added
+            *(F.col(f"row.`{name}`") for name in names), KAFKA_KEY, PARTITION, OFFSET, TIME, *added
         )
 
     def _place(self, key: str) -> Column:
@@ -464,7 +469,7 @@ class Topic(Source[TopicPipeline]):
         """Yield what a message must not be, apart from its value, each with the problem."""
         kind = self.group.key_format
         if not self._deletes:
-            remedy = f'to delete the row of its key, write "record.key": "{KEY}" and {DELETE}'
+            remedy = f'to delete the row of its key, write "record.key": "{KAFKA_KEY}" and {DELETE}'
             yield F.col("value").isNull(), F.lit(f"{TOMBSTONE}; {remedy}")
         if not self._has_key:
             return

@@ -247,7 +247,7 @@ def test_a_writer_that_does_not_end_keeps_a_stream_from_starting(
     beats = timeline.parent / ".heartbeat"
     beats.mkdir(exist_ok=True)
     (beats / instant).touch()
-    monkeypatch.setattr(commits, "PATIENCE", 0.0)
+    monkeypatch.setattr(commits, "WRITERS_SECONDS", 0.0)
     more = start(spark, APPENDS, second(location), 1, first=1000, shared=True)
     with pytest.raises(StreamError) as caught:
         drain(more, batches=1, deadline=300)

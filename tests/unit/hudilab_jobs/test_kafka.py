@@ -199,7 +199,7 @@ def test_topics_that_the_broker_does_not_get_rid_of(monkeypatch: pytest.MonkeyPa
     slow = SimpleNamespace(delete_topics=lambda topics, operation_timeout: {})
     monkeypatch.setattr(kafka, "_admin", lambda client: slow)
     monkeypatch.setattr(kafka, "check_topics", lambda client: {"t": 1})
-    monkeypatch.setattr(kafka, "PATIENCE", 0.1)
+    monkeypatch.setattr(kafka, "REQUEST_SECONDS", 0.1)
     with pytest.raises(KafkaError, match=r"^topics t are still being deleted; try again$"):
         kafka.create_topics(Access("127.0.0.1:1"), {"t": 1}, afresh=True)
 
