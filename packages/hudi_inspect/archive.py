@@ -56,14 +56,15 @@ class Archive:
     ) -> dict[str, T]:
         """Return the content of the archived instants with these times, as `parse` returns it."""
         contents = {}
-        for row in self._rows(["instantTime", "metadata"], set(times)) if times else ():
-            time, data = row["instantTime"], row["metadata"]
+        columns = ["instantTime", "completionTime", "action", "metadata"]
+        for row in self._rows(columns, set(times)) if times else ():
+            instant = self._instant(row)
             try:
-                if data:
-                    contents[time] = parse(parse_content(value(row, "metadata", bytes)))
+                if data := value(row, "metadata", bytes):
+                    contents[instant.time] = parse(parse_content(data))
             except Unreadable as error:
-                where = f"{self._store.uri}/{self.folder}"
-                self._problems.append(unreadable(time, where, error))
+                folder = f"{self._store.uri}/{self.folder}"
+                self._problems.append(unreadable(instant, folder, error))
         return contents
 
     def _instant(self, row: dict[str, Any]) -> Instant:

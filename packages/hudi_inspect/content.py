@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, NoReturn
 
-from hudi_inspect.errors import Lost, Unreadable
+from hudi_inspect.errors import Unreadable
 from hudi_inspect.units import size
 from hudi_inspect.varints import Cursor
 
@@ -20,35 +19,31 @@ _HEADER = 1048576  # bytes; the schema is in it
 _LEVELS = 50  # of a schema
 _AVRO = b"Obj\x01"
 _SCHEMA, _CODEC = b"avro.schema", b"avro.codec"
-_CODECS = (b"null", b"deflate", b"snappy", b"zstandard", b"bzip2", b"xz")
 _PRIMITIVES = ("boolean", "int", "long", "float", "double", "bytes", "string")
 _headers: dict[bytes, tuple[Any, bytes]] = {}  # schema and codec of each
-_CUT_WORD = re.compile(r"-|t(r(u)?)?|f(a(l(s)?)?)?|n(u(l)?)?")
 
 
 def parse_content(data: bytes) -> dict[str, Any]:
     """Return the content of a timeline file: Avro, or JSON as table version 6 writes it.
 
     Raises:
-        Lost: It is provably empty or truncated.
-        Unreadable: It is neither Avro nor JSON, or exceeds a limit.
+        Unreadable: It is empty, neither Avro nor JSON, or exceeds a limit.
     """
+    if not data.strip(b"\0"):
+        raise Unreadable("contains only zero bytes" if data else "is empty")
     is_avro = data.startswith(_AVRO)
     if is_avro:
-        import fastavro  # noqa: F401  outside of the try: its absence isn't a fault of the file
+        import fastavro  # noqa: F401  outside of the try: a missing package is no damage
 
     try:
         content = _parse_avro(data) if is_avro else _parse_json(data)
     except MemoryError:
         raise
-    # A parser may raise anything; that proves nothing, only `lost` judges the file.
-    except Exception as error:  # noqa: BLE001
-        why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        if how := lost(data):
-            raise Lost(how) from None
+    except Exception as error:  # noqa: BLE001  a parser of damaged data may raise anything
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}".rstrip(": ")
         raise Unreadable(f"is neither Avro nor JSON as Hudi writes it ({why})") from None
     if not isinstance(content, dict):
-        raise Unreadable("holds no record")
+        raise Unreadable("contains no record")
     return content
 
 
@@ -77,8 +72,7 @@ def _parse_avro(data: bytes) -> Any:
     if head := next(filter(data.startswith, _headers), b""):
         cursor.at, mark, (schema, codec) = len(head) + 16, data[len(head) :][:16], _headers[head]
     else:
-        pairs: dict[bytes, bytes] = {}
-        mark = _header(cursor, pairs)
+        pairs, mark = _header(cursor)
         schema, codec = _parsed(pairs[_SCHEMA]), pairs.get(_CODEC, b"null")
         if len(_headers) < 8:  # the files of a table have few headers, but for their marks
             _headers[data[: cursor.at - 16]] = schema, codec
@@ -97,17 +91,17 @@ def _parse_avro(data: bytes) -> Any:
     return schemaless_reader(BytesIO(block), schema, None)
 
 
-def _header(cursor: Cursor, pairs: dict[bytes, bytes]) -> bytes:
-    """Read the header's pairs of names and values; return the mark that ends each block."""
+def _header(cursor: Cursor) -> tuple[dict[bytes, bytes], bytes]:
+    """Read the header: its pairs of names and values, and the mark that ends each block."""
+    pairs: dict[bytes, bytes] = {}
     cursor.take(len(_AVRO))
     while count := cursor.signed():
         if count < 0:  # the size of these pairs follows
             cursor.signed()
         for _ in range(abs(count)):
             name = cursor.take(cursor.signed())
-            pairs[name] = b""  # the value may be cut
             pairs[name] = cursor.take(cursor.signed())
-    return cursor.take(16)
+    return pairs, cursor.take(16)
 
 
 @lru_cache(maxsize=16)  # the files of a table have few schemas
@@ -156,101 +150,3 @@ def _bounded(schema: Any, names: set[str], level: int = 0) -> Any:
         raise ValueError(f"its schema has a type {name[:50]!r} twice, or without content")
     names.add(name)
     return result
-
-
-def lost(data: bytes) -> str:
-    """Return how a file has provably lost its content; empty if it may be intact."""
-    if not data.strip(b"\0"):
-        return "holds only zero bytes" if data else "is empty"
-    is_cut = _is_cut_json(data) if data.startswith(b"{") else _is_cut_avro(data)
-    return "is truncated" if is_cut else ""
-
-
-def _is_cut_json(data: bytes) -> bool:
-    """Return whether the data is the begin of a JSON object, and not a whole one."""
-    try:
-        _parse_json(data)
-    except json.JSONDecodeError as error:
-        text = error.doc
-        if error.pos >= len(text):
-            return True
-        if error.msg.startswith("Unterminated string"):
-            return not text.endswith("}")  # else a quote was lost, not the end
-        return error.msg == "Expecting value" and bool(_CUT_WORD.fullmatch(text, error.pos))
-    except (ValueError, RecursionError):
-        pass
-    return False
-
-
-def _is_cut_avro(data: bytes) -> bool:
-    """Return whether the data is the begin of a container file with one record.
-
-    A length that is wrong also leads beyond the end, so what is there has to fit, too.
-    """
-    if not data.startswith(_AVRO):
-        return _AVRO.startswith(data)
-    cursor, pairs = Cursor(data, [10_000]), dict[bytes, bytes]()
-    block = mark = b""
-    try:
-        mark = _header(cursor, pairs)
-        count = cursor.signed()
-        block = data[cursor.at :]
-        length = cursor.signed()
-        block = data[cursor.at :]
-        cursor.take(length)
-        block = b""
-        cursor.take(len(mark))
-    except EOFError:
-        rest = data[cursor.at :]
-        if not mark:
-            return _is_cut_header(pairs, rest, ends=data[cursor.at - 1] == 0)
-        if not _is_valid(pairs):
-            return False
-        if not block:
-            return mark.startswith(rest)
-        return count == 1 and not data.endswith(mark) and _is_cut_record(block, pairs)
-    except ValueError:
-        pass
-    return False
-
-
-def _is_cut_header(pairs: dict[bytes, bytes], rest: bytes, *, ends: bool) -> bool:
-    """Return whether what is left of a header begins its next name, value, or final mark."""
-    *_, last = pairs or [b""]
-    if last and not pairs[last]:
-        del pairs[last]
-        value_begins = last == _SCHEMA and _is_cut_json(rest)
-        value_begins |= last == _CODEC and any(codec.startswith(rest) for codec in _CODECS)
-        return last in (_SCHEMA, _CODEC) and _is_valid(pairs) and (value_begins or not rest)
-    names = any(name.startswith(rest) for name in (_SCHEMA, _CODEC))
-    return _is_valid(pairs) and (names or (ends and _SCHEMA in pairs and len(rest) < 16))
-
-
-def _is_valid(pairs: dict[bytes, bytes]) -> bool:
-    try:
-        if _SCHEMA in pairs:
-            _parsed(pairs[_SCHEMA])
-    except MemoryError:
-        raise
-    except Exception:  # noqa: BLE001  as in `parse_content`
-        return False
-    return pairs.keys() <= {_SCHEMA, _CODEC} and pairs.get(_CODEC, b"null") in _CODECS
-
-
-def _is_cut_record(block: bytes, pairs: dict[bytes, bytes]) -> bool:
-    """Return whether a block ends before its only record does."""
-    from fastavro import schemaless_reader
-
-    stream, codec = BytesIO(block), pairs.get(_CODEC, b"null")
-    try:
-        if codec == b"deflate":
-            unpacking = zlib.decompressobj(-15)
-            unpacking.decompress(block, MOST_UNPACKED)
-            return not unpacking.eof
-        if codec == b"null":
-            schemaless_reader(stream, _parsed(pairs[_SCHEMA]), None)
-    except MemoryError:
-        raise
-    except Exception:  # noqa: BLE001  as in `parse_content`
-        return codec == b"null" and stream.tell() == len(block)
-    return False

@@ -37,10 +37,6 @@ class TooLarge(Unreadable):
     """A file has more bytes than are read; it may well be as Hudi writes it."""
 
 
-class Lost(Unreadable):
-    """A file is provably empty or truncated."""
-
-
 def missing_package(action: str, error: ModuleNotFoundError) -> InspectError:
     """Return the error of an action that needs a missing package."""
     module = (error.name or "").partition(".")[0]

@@ -315,7 +315,7 @@ class TableSnapshot:
             except Vanished:
                 continue
             except Unreadable as error:
-                raise unreadable(instant.time, f"{self.uri}/{path}", error) from None
+                raise unreadable(instant, f"{self.uri}/{path}", error) from None
         return contents
 
     def as_dict(self) -> dict[str, Any]:

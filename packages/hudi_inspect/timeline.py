@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
 from hudi_inspect.content import MOST, parse_content
-from hudi_inspect.errors import InspectError, Lost, Unreadable
+from hudi_inspect.errors import InspectError, TooLarge, Unreadable
 from hudi_inspect.records import Commit, parse_commit
 from hudi_inspect.store import Entry, Store, typed
 from hudi_inspect.units import iso
@@ -193,37 +193,18 @@ def _modified(entry: Entry) -> datetime | None:
         return None
 
 
-def unreadable(
-    instant: str, uri: str, error: Unreadable, *, can_redo: bool = False
-) -> InspectError:
-    """Return the error of an instant whose file at a URI cannot be read.
-
-    Args:
-        can_redo: Hudi rolls the instant back if this file is missing; only then, and if its content
-            is lost, may you delete it.
-    """
-    problem = f"instant {instant} can't be read: {uri} {error}"
-    look = f"look at it first ({typed(uri, 'ls')})"
-    if can_redo and isinstance(error, Lost):
-        return InspectError(
-            f"{problem}, as after a power failure, so what it wrote is unknown",
-            f"{look}, then stop all writers and restore the file from a backup, or delete it, "
-            f"and the next write rolls the instant back: {typed(uri, 'rm')}",
-        )
+def unreadable(instant: Instant, file: str, error: Unreadable) -> InspectError:
+    """Return the error of an instant whose content, in the file of a URI, cannot be read."""
+    archived = "archived " if instant.archived else ""
     return InspectError(
-        problem,
-        f"{look}, and do not delete it; restore it from a backup if it is damaged, then try again: "
-        "hudilab inspect TABLE",
+        f"the {archived}{instant.action} {instant.time} can't be read: {file} {error}",
+        f"look at it ({typed(file, 'ls')}), and restore it from a backup instead of deleting it, "
+        "then try again: hudilab inspect TABLE",
     )
 
 
 def read_file(
-    store: Store,
-    instant: Instant,
-    parse: Callable[[dict[str, Any]], T],
-    state: str = "COMPLETED",
-    *,
-    can_redo: bool = False,
+    store: Store, instant: Instant, parse: Callable[[dict[str, Any]], T], state: str = "COMPLETED"
 ) -> T | InspectError:
     """Return the content of an instant's file for a state, or the error if it cannot be read.
 
@@ -235,33 +216,17 @@ def read_file(
             return parse(parse_content(store.read(path, most=MOST)))
         except Unreadable as error:
             is_new = 0 <= time.time() - instant.touched <= FRESH
-            if not (is_new and isinstance(error, Lost)):
-                uri = f"{store.uri}/{path}"
-                return unreadable(instant.time, uri, error, can_redo=can_redo)
+            if not is_new or isinstance(error, TooLarge):
+                return unreadable(instant, f"{store.uri}/{path}", error)
         time.sleep(FRESH / 5)
 
 
 def read_commits(store: Store, instants: Collection[Instant], problems: list[InspectError]) -> None:
     """Read what the completed writes of the active timeline wrote, and add it to them."""
     writes = [instant for instant in instants if instant.is_write]
-    newest = max((instant.time for instant in writes), default="")
-
-    def read(write: Instant) -> Commit | InspectError:
-        can_redo = write.time == newest and _is_rolled_back(write)
-        return read_file(store, write, parse_commit, can_redo=can_redo)
-
-    for write, commit in zip(writes, store.each(read, writes), strict=True):
+    commits = store.each(lambda write: read_file(store, write, parse_commit), writes)
+    for write, commit in zip(writes, commits, strict=True):
         if isinstance(commit, InspectError):
             problems.append(commit)
         else:
             write.commit = commit
-
-
-def _is_rolled_back(write: Instant) -> bool:
-    """Return whether Hudi rolls a newest write back once its completed file is missing.
-
-    It does the work of a table service again instead. For an older write it refuses every later
-    one: "Found commits after time, please rollback greater commits first".
-    """
-    service = any(".compaction." in path for path in write.files.values())
-    return write.action in ("commit", "deltacommit") and not service

@@ -22,7 +22,7 @@ class Cursor:
             raise ValueError("a length is negative" if count < 0 else "it has too many parts")
         end = self.at + count
         if end > len(self.data):
-            raise EOFError
+            raise EOFError("it ends too early")
         part, self.at = self.data[self.at : end], end
         return part
 

@@ -68,14 +68,14 @@ def test_no_table_and_a_parent_of_tables(bucket: Path) -> None:
     )
 
 
-def test_a_damaged_commit_is_removed_with_the_clients_command(bucket: Path) -> None:
+def test_a_damaged_commit_is_looked_at_with_the_clients_command(bucket: Path) -> None:
     table = tables(bucket)
     file = max(table.timeline.glob("*_*.commit"))
     file.write_bytes(b"")
     uri = f"s3://hudilab/looked_at/lab/a table ü/.hoodie/timeline/{file.name}"
     note = inspect("s3a://hudilab/looked_at/lab/a table ü").notes[0]
-    assert f"look at it first (aws s3 ls '{uri}')" in note
-    assert note.endswith(f"the next write rolls the instant back: aws s3 rm '{uri}'")
+    assert f"can't be read: {uri.replace('s3:', 's3a:')} is empty; look at it (aws s3 ls " in note
+    assert f"(aws s3 ls '{uri}'), and restore it from a backup" in note
 
 
 def test_a_bucket_that_is_not_there(bucket: Path) -> None:

@@ -179,7 +179,7 @@ def test_what_cannot_be_read_is_a_line_and_exit_code_1(
     assert hudilab(monkeypatch, str(table.root), *words) == 1
     shown = capsys.readouterr()
     where = shown.out if option in ("", "--json") else shown.err
-    assert where.count(f"instant {at(20)} can't be read: ") == 1
+    assert where.count(f"the commit {at(20)} can't be read: ") == 1
 
 
 @pytest.mark.deep
