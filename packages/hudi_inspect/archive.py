@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 from hudi_inspect.content import parse_content
 from hudi_inspect.errors import InspectError, Unreadable
+from hudi_inspect.names import Instant, moment
 from hudi_inspect.parquet import Damaged, read_rows
 from hudi_inspect.records import value
 from hudi_inspect.store import Store, Vanished
-from hudi_inspect.timeline import Instant, moment, unreadable
+from hudi_inspect.timeline import unreadable
 
 T = TypeVar("T")
 MOST = 134217728  # bytes of a Parquet file

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
+from hudi_inspect.names import WRITES, Instant
 from hudi_inspect.records import parse_map
-from hudi_inspect.timeline import WRITES, Instant
 from hudi_inspect.units import argument, brief, iso, many, size
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_inspect.about import about
 from hudi_inspect.health import Batch, HealthCheck
+from hudi_inspect.names import Instant, moment
 from hudi_inspect.slices import Slice
-from hudi_inspect.timeline import Instant, moment
 from hudi_inspect.units import brief, iso, many, plain, size, to_script
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from collections.abc import Collection
 
 from hudi_inspect.archive import Archive
 from hudi_inspect.errors import InspectError
+from hudi_inspect.names import Instant
 from hudi_inspect.records import Clean, parse_clean, parse_compaction
 from hudi_inspect.store import Store
-from hudi_inspect.timeline import Instant, read_file
+from hudi_inspect.timeline import read_file
 
 
 def pending_compactions(

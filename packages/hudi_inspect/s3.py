@@ -8,15 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from hudi_inspect.errors import InspectError
-from hudi_inspect.store import (
-    DEPTH,
-    PROPERTIES,
-    SKIPPED,
-    Entry,
-    S3Access,
-    Vanished,
-    check_size,
-)
+from hudi_inspect.names import Entry
+from hudi_inspect.store import DEPTH, PROPERTIES, SKIPPED, S3Access, Vanished, check_size
 
 A = TypeVar("A")
 T = TypeVar("T")

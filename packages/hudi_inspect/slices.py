@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hudi_inspect.store import Entry
-from hudi_inspect.timeline import Instant
+from hudi_inspect.names import Entry, Instant
+from hudi_inspect.names import parse_file as parse_file
 
-# Parquet, ORC, HFile, Lance: the name identifies a base file's group, in any format.
-_BASE = re.compile(r"(?P<group>[^_]+)_[^_]+_(?P<instant>\d+)\.[A-Za-z]\w*")
-_LOG = re.compile(
-    r"\.(?P<group>.+)_(?P<instant>[^_]*)\.log\.(?P<version>\d+)(?:_\d+-\d+-\d+)?(?P<cdc>\.cdc)?"
-)
 _Group = tuple[str, str]  # partition, file group
-
-
-class DataFile(NamedTuple):
-    """The parts of a data file's path: its partition, file group, and the instant that wrote it."""
-
-    partition: str
-    group: str
-    instant: str
-    is_base: bool
 
 
 class Slice(NamedTuple):
@@ -55,18 +40,6 @@ class Slice(NamedTuple):
     def bytes(self) -> int:
         """Return the size of all its files."""
         return self.base_bytes + self.log_bytes
-
-
-def parse_file(path: str) -> DataFile | None:
-    """Parse a path relative to the table; return None if it is not that of a data file."""
-    if path.startswith(".hoodie/"):
-        return None
-    partition, _, name = path.rpartition("/")
-    base = _BASE.fullmatch(name)
-    match = base or _LOG.fullmatch(name)
-    if match is None:
-        return None
-    return DataFile(partition, match["group"], match["instant"], base is not None)
 
 
 @dataclass

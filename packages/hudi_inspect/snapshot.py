@@ -16,13 +16,14 @@ from hudi_inspect.archive import Archive
 from hudi_inspect.content import MOST, parse_content
 from hudi_inspect.errors import InspectError, Unreadable
 from hudi_inspect.health import Batch, HealthCheck, batches_of, check_health
+from hudi_inspect.names import Entry, Instant, instants_of, moment, parse_file
 from hudi_inspect.plans import pending_compactions, retained_by_cleans
 from hudi_inspect.properties import read_table_properties
 from hudi_inspect.records import parse_commit, parse_map
 from hudi_inspect.rows import count_snapshot, with_rows
-from hudi_inspect.slices import Slice, SliceBuilder, parse_file
-from hudi_inspect.store import PROPERTIES, Entry, S3Access, Store, Vanished, open_store, reading
-from hudi_inspect.timeline import Instant, instants_of, moment, read_commits, unreadable
+from hudi_inspect.slices import Slice, SliceBuilder
+from hudi_inspect.store import PROPERTIES, S3Access, Store, Vanished, open_store, reading
+from hudi_inspect.timeline import read_commits, unreadable
 from hudi_inspect.units import argument, iso, many, quoted, to_json
 from hudi_inspect.window import QueryWindow, find_window
 
@@ -294,7 +295,7 @@ class TableSnapshot:
                 f"{self.uri} has no instant {time!r}",
                 f"choose one from its timeline{older}: hudilab inspect TABLE --instant {newest}",
             )
-        content = {"instant": chosen[0].time} | chosen[0].as_dict()
+        content = {"instant": chosen[0].time} | _fields(chosen[0])
         with reading(self.uri):
             for instant in chosen:
                 content |= self._contents(instant)
@@ -322,8 +323,8 @@ class TableSnapshot:
         """Return the fields of the JSON as plain values."""
         report: dict[str, Any] = {
             "table": dict(vars(self.table)),
-            "instants": [instant.as_dict() for instant in self.instants],
-            "pending": [instant.as_dict() for instant in self.pending],
+            "instants": [_fields(instant) for instant in self.instants],
+            "pending": [_fields(instant) for instant in self.pending],
             "writers": [
                 {"query": batch.query, "last_batch": batch.number} for batch in self.writers
             ],
@@ -581,6 +582,21 @@ def _total(counts: Iterable[int | None]) -> int | None:
             return None
         total += count
     return total
+
+
+def _fields(instant: Instant) -> dict[str, Any]:
+    """Return an instant's fields in the JSON."""
+    return {
+        "requested": iso(instant.requested),
+        "completed": iso(instant.completed),
+        "action": instant.action,
+        "state": instant.state,
+        "operation": instant.operation,
+        "rows_written": instant.rows_written,
+        "rows_updated": instant.rows_updated,
+        "rows_deleted": instant.rows_deleted,
+        "archived": instant.archived,
+    }
 
 
 def _plain(value: Any, level: int = 0) -> Any:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from errno import ELOOP, ENAMETOOLONG
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import unquote
 
 from hudi_inspect.errors import InspectError, TooLarge, Unreadable, missing_package
+from hudi_inspect.names import Entry as Entry
 from hudi_inspect.units import quoted, size
 
 A = TypeVar("A")
@@ -24,14 +25,6 @@ DEPTH = 3  # levels of folders below the given one that are searched for tables
 LEVELS = 64  # levels of folders in a table
 # A pipe is not waited for, and a link is not followed.
 _CAREFULLY = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-
-
-class Entry(NamedTuple):
-    """A file: path relative to the table, size in bytes, last change in seconds since 1970."""
-
-    path: str
-    size: int
-    modified: float
 
 
 class Vanished(Exception):

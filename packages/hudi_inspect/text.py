@@ -12,8 +12,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from hudi_inspect.about import about
+from hudi_inspect.names import Instant
 from hudi_inspect.slices import Slice
-from hudi_inspect.timeline import Instant
 from hudi_inspect.units import brief, iso, size
 
 if TYPE_CHECKING:

@@ -1,196 +1,21 @@
-"""Read a timeline: instants from file names, and the content of their files.
-
-Layout 1 (table version 6) keeps `.hoodie/<time>.<action>`, JSON for commits; layout 2 (table
-versions 8 and 9) keeps `.hoodie/timeline/<time>_<completed>.<action>`, Avro throughout, and moves
-old instants to Parquet files in `history/`, which `archive.py` reads.
-"""
+"""Read the content of an active timeline's files; `archive.py` reads an archived timeline."""
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
 
 from hudi_inspect.content import MOST, parse_content
 from hudi_inspect.errors import InspectError, TooLarge, Unreadable
-from hudi_inspect.records import Commit, parse_commit
-from hudi_inspect.store import Entry, Store, typed
-from hudi_inspect.units import iso
+from hudi_inspect.names import Instant as Instant
+from hudi_inspect.names import instants_of as instants_of
+from hudi_inspect.records import parse_commit
+from hudi_inspect.store import Store, typed
 
 T = TypeVar("T")
 
-# Actions whose completed file lists what was written.
-WRITES = ("commit", "deltacommit", "replacecommit")
-ACTIONS = (
-    *WRITES,
-    "clean",
-    "rollback",
-    "restore",
-    "savepoint",
-    "compaction",
-    "logcompaction",
-    "clustering",
-    "indexing",
-)
-STATES = ("REQUESTED", "INFLIGHT", "COMPLETED")
-# Seconds or milliseconds; an instant of a metadata table can have three more digits.
-_TIME = r"\d{14}(?:\d{3}){0,2}"
-_NAME = re.compile(
-    rf"(?P<time>{_TIME})(?:_(?P<completed>{_TIME}))?"
-    r"(?=\.)(?:\.(?P<action>[a-z]+))??(?:\.(?P<step>requested|inflight))?"
-)
 FRESH = 2.0  # seconds for which a new file may still be incomplete
-_FIRST = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(slots=True)
-class Instant:
-    """An action on the timeline.
-
-    Attributes:
-        time: As in the file name, which is the form that Hudi's procedures take.
-        completion_time: As in the file name; None if pending, and in layout 1.
-        files: Maps a state (REQUESTED, INFLIGHT, COMPLETED) to its file, relative to the table.
-        touched: When one of its files last changed, in seconds since 1970; 0 if archived.
-        commit: What it wrote; None for an action that writes no rows.
-    """
-
-    time: str
-    action: str
-    state: str
-    completion_time: str | None
-    requested: datetime | None
-    completed: datetime | None
-    files: dict[str, str] = field(default_factory=dict)
-    touched: float = 0.0
-    archived: bool = False
-    commit: Commit | None = None
-
-    @property
-    def is_done(self) -> bool:
-        """Return whether it is completed."""
-        return self.state == "COMPLETED"
-
-    @property
-    def is_write(self) -> bool:
-        """Return whether it is a completed write of data."""
-        return self.is_done and self.action in WRITES
-
-    @property
-    def end(self) -> tuple[datetime, str]:
-        """Return its place in the order of completion; a pending instant counts as requested."""
-        return self.completed or self.requested or _FIRST, self.time
-
-    @property
-    def operation(self) -> str | None:
-        """Return the writer's operation, such as UPSERT; None if it writes no rows."""
-        return self.commit.operation if self.commit else None
-
-    @property
-    def rows_written(self) -> int | None:
-        """Return the rows of the files that it wrote; None if it writes no rows."""
-        return sum(stat.writes for stat in self.commit.stats) if self.commit else None
-
-    @property
-    def rows_updated(self) -> int | None:
-        """Return how many rows it updated; None if it writes no rows."""
-        return sum(stat.updates for stat in self.commit.stats) if self.commit else None
-
-    @property
-    def rows_deleted(self) -> int | None:
-        """Return how many rows it deleted; None if it writes no rows."""
-        return sum(stat.deletes for stat in self.commit.stats) if self.commit else None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields of the JSON."""
-        return {
-            "requested": iso(self.requested),
-            "completed": iso(self.completed),
-            "action": self.action,
-            "state": self.state,
-            "operation": self.operation,
-            "rows_written": self.rows_written,
-            "rows_updated": self.rows_updated,
-            "rows_deleted": self.rows_deleted,
-            "archived": self.archived,
-        }
-
-
-def moment(time: str, utc: bool) -> datetime | None:
-    """Return the time in an instant's name, or None if the name is not a time.
-
-    Args:
-        utc: The timeline is in UTC; otherwise in the writer's time zone, which is assumed to be
-            this machine's, as Hudi does.
-    """
-    try:
-        # strptime is twenty times as slow.
-        local = datetime.fromisoformat(f"{time[:8]}T{time[8:14]}.{time[14:17] or '000'}")
-        return local.replace(tzinfo=UTC) if utc else local.astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-class _File(NamedTuple):
-    """A file of an instant; `step` is the index of its state in STATES."""
-
-    step: int
-    action: str
-    completion_time: str | None
-    entry: Entry
-
-
-def instants_of(entries: Iterable[Entry], folder: str, utc: bool) -> list[Instant]:
-    """Return the instants whose files are in a folder, oldest first.
-
-    Args:
-        folder: `.hoodie/timeline` for layout 2, `.hoodie` for layout 1, whose names lack the
-            completion time: the last file's modification time replaces it, as in Hudi.
-    """
-    files: dict[tuple[str, str], list[_File]] = {}
-    for entry in entries:
-        parent, _, name = entry.path.rpartition("/")
-        match = _NAME.fullmatch(name)
-        if parent != folder or match is None:
-            continue
-        # The second file of a COPY_ON_WRITE commit has no action in its name.
-        action = match["action"] or "commit"
-        if action not in ACTIONS:
-            continue
-        step = {"requested": 0, "inflight": 1}.get(match["step"], 2)
-        # A savepoint has the time of the commit it keeps.
-        key = match["time"], "savepoint" if action == "savepoint" else ""
-        files.setdefault(key, []).append(_File(step, action, match["completed"], entry))
-    return [_instant(time, files[time, kind], utc) for time, kind in sorted(files)]
-
-
-def _instant(time: str, files: list[_File], utc: bool) -> Instant:
-    files.sort(key=lambda file: file.step)
-    last = files[-1]
-    completed = None
-    if STATES[last.step] == "COMPLETED":
-        at = last.completion_time
-        completed = moment(at, utc) if at else _modified(last.entry)
-    return Instant(
-        time=time,
-        action=last.action,
-        state=STATES[last.step],
-        completion_time=last.completion_time,
-        requested=moment(time, utc),
-        completed=completed,
-        files={STATES[file.step]: file.entry.path for file in files},
-        touched=max(file.entry.modified for file in files),
-    )
-
-
-def _modified(entry: Entry) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(entry.modified, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def unreadable(instant: Instant, file: str, error: Unreadable) -> InspectError:

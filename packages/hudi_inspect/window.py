@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from hudi_inspect.timeline import Instant, moment
+from hudi_inspect.names import Instant, moment
 from hudi_inspect.units import iso
 
 if TYPE_CHECKING:

@@ -116,6 +116,12 @@ def test_the_inspector_loads_without_spark_and_the_lab() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_parsing_names_of_files_loads_one_module_of_the_inspector() -> None:
+    loaded = "sorted(name for name in sys.modules if name.startswith('hudi'))"
+    done = alone(f"hudi_inspect.names\nprint({loaded})")
+    assert done.stdout == "['hudi_inspect', 'hudi_inspect.names']\n"
+
+
 def test_a_package_imports_only_what_is_below_it() -> None:
     """The contracts are in pyproject.toml, [tool.importlinter]."""
     assert lint_imports(str(ROOT / "pyproject.toml"), no_cache=True) == 0
@@ -132,7 +138,7 @@ def test_only_topics_and_senders_need_the_kafka_client() -> None:
     assert "ModuleNotFoundError: import of confluent_kafka" in done.stderr
 
 
-FACES = ("hudilab", "hudi_sink", "hudilab_lessons", "hudilab_spark")
+FACES = ("hudilab", "hudi_inspect", "hudi_sink", "hudilab_lessons", "hudilab_spark")
 
 
 @pytest.mark.parametrize("package", FACES)

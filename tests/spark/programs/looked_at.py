@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from hudi_inspect import TableSnapshot, inspect
-from hudi_inspect.timeline import Instant
+from hudi_inspect.names import Instant
 from hudi_inspect.units import iso
 from hudilab.generate import sensor_readings
 

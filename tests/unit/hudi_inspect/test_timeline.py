@@ -14,9 +14,8 @@ from unit.handmade import HandMade, at
 from unit.hudi_inspect.tables import NOW, A, B, line, look, mor, problem, refusal
 
 from hudi_inspect.content import parse_content
+from hudi_inspect.names import Entry, instants_of, moment
 from hudi_inspect.records import parse_commit
-from hudi_inspect.store import Entry
-from hudi_inspect.timeline import instants_of, moment
 from hudi_inspect.units import iso
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hudi_inspect.slices import DataFile, parse_file
+from hudi_inspect.names import DataFile, parse_file
 from hudilab_lessons.timeline import parse_instants, tree_of
 
 AT = "20261121035706985"
