@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 
 from hudi_inspect.errors import InspectError, missing_package
 from hudi_inspect.snapshot import TableSnapshot, inspect
+from hudi_inspect.text import text
 from hudi_inspect.units import plain, to_json
 
 ABOUT = "Inspect a Hudi table, read-only and without a JVM: timeline, files, writers, health."
@@ -134,10 +136,6 @@ def _write(file: Path, snapshot: TableSnapshot) -> None:
 
 
 def _show(snapshot: TableSnapshot, limit: int) -> None:
-    from rich.console import Console
-
-    from hudi_inspect.text import view
-
     # A file or pipe has no width: use one that fits every column.
-    console = Console(width=None if sys.stdout.isatty() else 150, highlight=False)
-    console.print(view(snapshot, limit, console.width))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 150
+    print(text(snapshot, width, limit), end="")

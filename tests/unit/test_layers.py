@@ -111,7 +111,9 @@ def test_two_modules_of_the_sink_look_up_java_classes() -> None:
 def test_the_inspector_loads_without_spark_and_the_lab() -> None:
     modules = modules_of("hudi_inspect")
     assert len(modules) > 8
-    others = {*PACKAGES} - {"hudi_inspect"} | {"pyspark", "py4j", "pyarrow", "pandas", "typer"}
+    others = {*PACKAGES} - {"hudi_inspect"} | {
+        *("pyspark", "py4j", "pyarrow", "pandas", "typer", "rich")
+    }
     done = alone("\nimport ".join(modules), *others)
     assert done.returncode == 0, done.stderr
 
