@@ -18,7 +18,7 @@ STREAMS = 50  # streams that are shown
 def about(snapshot: TableSnapshot) -> Iterator[tuple[str, str]]:
     """Yield the main facts about the table, as (name, value), in plain text."""
     for name, value in _facts(snapshot):
-        # A note contains its whole command, or none.
+        # A note ends in a command, which must not be truncated.
         yield name, plain(value) if name == "note" else brief(value)
 
 

@@ -16,16 +16,17 @@ from hudi_inspect.store import Store, Vanished
 from hudi_inspect.timeline import unreadable
 
 T = TypeVar("T")
-MOST = 134217728  # bytes of a Parquet file
-MOST_MANIFEST = 8388608  # bytes
+MAX_FILE = 134217728  # bytes of a Parquet file
+MAX_MANIFEST = 8388608  # bytes
 
 
 class Archive:
     """The archived timeline of layout 2, read on demand; empty if the table has none.
 
     Args:
-        problems: Gets an error for each file and each instant that cannot be read.
-        is_settled: A file that does not exist is missing, and not deleted during the read.
+        problems: Errors of files and instants that cannot be read are appended.
+        is_settled: A missing file is damage; else the table is being changed, and `Vanished` is
+            raised.
     """
 
     def __init__(
@@ -84,18 +85,18 @@ class Archive:
         try:
             version = self._read("_version_", 100).decode().strip()
             if not re.fullmatch("[0-9]{1,18}", version):
-                raise Unreadable(f"_version_ holds {version!r}")
-            manifest = json.loads(self._read(f"manifest_{version}", MOST_MANIFEST))
+                raise Unreadable(f"_version_ contains {version!r}")
+            manifest = json.loads(self._read(f"manifest_{version}", MAX_MANIFEST))
             names = [value(file, "fileName", str) for file in value(manifest, "files", list)]
             if wrong := [name for name in names if "/" in name or not name]:
-                raise Unreadable(f"lists {wrong[0]!r}, which is no file of the folder")
+                raise Unreadable(f"lists {wrong[0]!r}, which is not a file of the folder")
         except (ValueError, RecursionError, Unreadable) as error:
             why = f" ({error})" if isinstance(error, Unreadable) else ""
             self._problems.append(
                 InspectError(
                     f"the archived timeline {self._store.uri}/{self.folder} is damaged: its "
                     f"manifest cannot be read{why}",
-                    "restore the folder from a backup, then try again: hudilab inspect TABLE",
+                    "restore the folder from a backup, then try again: hudi-inspect TABLE",
                 )
             )
             return []
@@ -116,15 +117,15 @@ class Archive:
 
         def read(name: str) -> list[dict[str, Any]] | InspectError:
             try:
-                data = self._read(name, MOST)
+                data = self._read(name, MAX_FILE)
                 rows = read_rows(data, columns, "instantTime", times, is_bounded=True)
                 return [checked(row) for row in rows]
             except (Damaged, Unreadable) as error:
                 what = f"cannot be read ({error})" if str(error) else "is damaged"
                 return InspectError(
                     f"the archived timeline's file {self._store.uri}/{self.folder}/{name} {what}",
-                    "do not delete it; restore it from a backup if it is damaged, then try again: "
-                    "hudilab inspect TABLE",
+                    "if it is damaged, restore it from a backup instead of deleting it, then try "
+                    "again: hudi-inspect TABLE",
                 )
 
         def checked(row: dict[str, Any]) -> dict[str, Any]:

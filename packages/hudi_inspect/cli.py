@@ -38,8 +38,7 @@ def main() -> None:
         code = show(_parser().parse_args(), "hudi-inspect")
         sys.stdout.flush()
     except InspectError as error:
-        line = str(error).replace("hudilab inspect", "hudi-inspect")
-        print(f"hudi-inspect: {line}", file=sys.stderr)
+        print(f"hudi-inspect: {error}", file=sys.stderr)
         code = 1
     except BrokenPipeError:  # as in `hudi-inspect TABLE | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -53,7 +52,7 @@ def show(options: Namespace, program: str) -> int:
     Raises:
         InspectError: The table cannot be inspected, or a package is missing.
     """
-    # The report is one large tree that lives until the end: looking for garbage only takes time.
+    # The report is one large tree that lives until the end: collecting garbage only costs time.
     gc.disable()
     try:
         snapshot = inspect(
@@ -76,7 +75,7 @@ def show(options: Namespace, program: str) -> int:
                 print(check.line())
         elif options.html is None:
             _show(snapshot, options.limit)
-        if options.html or options.instant or options.check:  # which do not show the notes
+        if options.html or options.instant or options.check:  # whose output lacks the notes
             for note in snapshot.notes:
                 print(f"{program}: {plain(note)}", file=sys.stderr)
     except ModuleNotFoundError as error:
@@ -123,14 +122,14 @@ def _write(file: Path, snapshot: TableSnapshot) -> None:
     if file.resolve().is_relative_to(Path(root).resolve()):
         raise InspectError(
             f"--html {file} is inside the table's folder",
-            "choose a file outside it: hudilab inspect TABLE --html FILE",
+            "choose a file outside it: hudi-inspect TABLE --html FILE",
         )
     try:
         file.write_text(snapshot.to_html(), encoding="utf-8")
     except OSError as error:
         raise InspectError(
             f"cannot write {file}: {error.strerror}",
-            "choose another file: hudilab inspect TABLE --html FILE",
+            "choose another file: hudi-inspect TABLE --html FILE",
         ) from None
     print(f"wrote {file}", file=sys.stderr)
 

@@ -12,11 +12,11 @@ from hudi_inspect.errors import Unreadable
 from hudi_inspect.units import size
 from hudi_inspect.varints import Cursor
 
-MOST = 67108864  # bytes of a timeline file
-MOST_UNPACKED = 4194304  # bytes of its content, if that is compressed; Hudi does not compress it
-MOST_VALUES = 4_000_000  # of a JSON file
-_HEADER = 1048576  # bytes; the schema is in it
-_LEVELS = 50  # of a schema
+MAX_CONTENT = 67108864  # bytes of a timeline file
+MAX_UNPACKED = 4194304  # bytes of its content, if that is compressed; Hudi does not compress it
+MAX_VALUES = 4_000_000  # of a JSON file
+_MAX_SCHEMA = 1048576  # bytes
+_MAX_LEVELS = 50  # of a schema
 _AVRO = b"Obj\x01"
 _SCHEMA, _CODEC = b"avro.schema", b"avro.codec"
 _PRIMITIVES = ("boolean", "int", "long", "float", "double", "bytes", "string")
@@ -33,7 +33,7 @@ def parse_content(data: bytes) -> dict[str, Any]:
         raise Unreadable("contains only zero bytes" if data else "is empty")
     is_avro = data.startswith(_AVRO)
     if is_avro:
-        import fastavro  # noqa: F401  outside of the try: a missing package is no damage
+        import fastavro  # noqa: F401  outside of the try: a missing package is not damage
 
     try:
         content = _parse_avro(data) if is_avro else _parse_json(data)
@@ -48,15 +48,15 @@ def parse_content(data: bytes) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 _decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 
 def _parse_json(data: bytes) -> Any:
-    if len(data) > MOST_VALUES and sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
-        raise ValueError(f"it has more than {MOST_VALUES:,} values")
+    if len(data) > MAX_VALUES and sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise ValueError(f"it has more than {MAX_VALUES:,} values")
     return _decode(data.decode().rstrip())
 
 
@@ -74,18 +74,18 @@ def _parse_avro(data: bytes) -> Any:
     else:
         pairs, mark = _header(cursor)
         schema, codec = _parsed(pairs[_SCHEMA]), pairs.get(_CODEC, b"null")
-        if len(_headers) < 8:  # the files of a table have few headers, but for their marks
+        if len(_headers) < 8:  # headers of a table's files differ in their marks
             _headers[data[: cursor.at - 16]] = schema, codec
     count, length = cursor.signed(), cursor.signed()
     block = cursor.take(length)
     if cursor.take(len(mark)) != mark:
-        raise ValueError("its block doesn't end where its header says")
+        raise ValueError("its block doesn't have the length in its header")
     if not count:
         return None
     if codec == b"deflate":
-        block = zlib.decompressobj(-15).decompress(block, MOST_UNPACKED + 1)
-        if len(block) > MOST_UNPACKED:
-            raise ValueError(f"its content is larger than {size(MOST_UNPACKED)}")
+        block = zlib.decompressobj(-15).decompress(block, MAX_UNPACKED + 1)
+        if len(block) > MAX_UNPACKED:
+            raise ValueError(f"its content is larger than {size(MAX_UNPACKED)}")
     elif codec != b"null":
         raise ValueError(f"unsupported codec {codec.decode('utf-8', 'replace')}")
     return schemaless_reader(BytesIO(block), schema, None)
@@ -108,23 +108,23 @@ def _header(cursor: Cursor) -> tuple[dict[bytes, bytes], bytes]:
 def _parsed(schema: bytes) -> Any:
     from fastavro import parse_schema
 
-    if len(schema) > _HEADER:
-        raise ValueError(f"its schema is larger than {size(_HEADER)}")
+    if len(schema) > _MAX_SCHEMA:
+        raise ValueError(f"its schema is larger than {size(_MAX_SCHEMA)}")
     return parse_schema(_bounded(json.loads(schema), set()))
 
 
 def _bounded(schema: Any, names: set[str], level: int = 0) -> Any:
-    """Return a schema without logical types, whose values take at least a byte each.
+    """Return a schema without logical types, each of whose values occupies at least a byte.
 
-    So few bytes cannot hold many values. Types that contain themselves are refused: fastavro's
-    stack has no limit.
+    So a few bytes can't contain many values. Types that contain themselves are refused, because
+    fastavro's recursion has no limit.
     """
 
     def inner(part: Any) -> Any:
         return _bounded(part, names, level + 1)
 
-    if level > _LEVELS:
-        raise ValueError(f"its schema has more than {_LEVELS} levels")
+    if level > _MAX_LEVELS:
+        raise ValueError(f"its schema has more than {_MAX_LEVELS} levels")
     if isinstance(schema, list):
         return [part if part == "null" else inner(part) for part in schema]
     if isinstance(schema, str):
@@ -147,6 +147,6 @@ def _bounded(schema: Any, names: set[str], level: int = 0) -> Any:
         result["size"] = schema["size"]
     name = str(schema["name"]).rpartition(".")[2]
     if name in names or not result.get("fields", result.get("symbols", result.get("size"))):
-        raise ValueError(f"its schema has a type {name[:50]!r} twice, or without content")
+        raise ValueError(f"its schema defines the type {name[:50]!r} twice, or without content")
     names.add(name)
     return result

@@ -16,7 +16,7 @@ class InspectError(Exception):
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
-        # Names and values in it may come from anybody's table.
+        # Names and values in a message may come from an untrusted table.
         self.problem, self.remedy = plain(problem), plain(remedy)
         super().__init__(self.problem, self.remedy)
 
@@ -25,16 +25,16 @@ class InspectError(Exception):
         return f"{self.problem}; {self.remedy}"
 
     def _render_traceback_(self) -> list[str]:
-        # IPython shows these lines instead of a stack trace: the text already says what to do.
+        # IPython prints these lines instead of a stack trace: the message contains the remedy.
         return [f"{type(self).__name__}: {self}"]
 
 
 class Unreadable(Exception):
-    """A file or its content is not as Hudi writes it; the text says how: "is empty"."""
+    """A file or its content is not as Hudi writes it; the message is a predicate: "is empty"."""
 
 
 class TooLarge(Unreadable):
-    """A file has more bytes than are read; it may well be as Hudi writes it."""
+    """A file is larger than the limit; it may be undamaged."""
 
 
 def missing_package(action: str, error: ModuleNotFoundError) -> InspectError:

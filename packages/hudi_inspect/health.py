@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Under these names the lab's writer adds its stream and batch to a commit.
 QUERY, BATCH = "hudilab.query_id", "hudilab.batch_id"
-SINK = "_hudi_streaming_sink_checkpoint"  # so does Hudi's own streaming sink
+SINK = "_hudi_streaming_sink_checkpoint"  # Hudi's own streaming sink adds its batches here
 TARGET = 125829120  # bytes; Hudi's default of hoodie.parquet.max.file.size
 MERGEABLE = 100  # files that merging would save
 DELTAS = 10  # delta commits without a compaction
@@ -248,8 +248,8 @@ def _two_writers(snapshot: TableSnapshot) -> HealthCheck:
 def _clock(snapshot: TableSnapshot) -> HealthCheck:
     """Check that no instant is in the future, and that a stream's later batch has a later instant.
 
-    Readers take the newest slice by its instant. What is written after the clock was set back is
-    older than what it replaces, and no reader sees it.
+    Readers choose the slice with the newest instant. Rows written after the clock was set back
+    have older instants than the rows they replace, so no reader returns them.
     """
     times = [
         moment
@@ -264,8 +264,8 @@ def _clock(snapshot: TableSnapshot) -> HealthCheck:
             "clock",
             False,
             f"the newest instant is {iso(latest)}, {ahead:,.0f} s ahead of this machine's clock",
-            "set the clock if it is wrong; else write nothing before that time, because no reader "
-            "would see the rows",
+            "set the clock if it is wrong; otherwise write nothing before that time, because "
+            "readers would not return the rows",
         )
     newest: dict[str, str] = {}
     late, after = [], ""

@@ -41,7 +41,7 @@ def page(snapshot: TableSnapshot) -> str:
         ),
         "count": f"{instants}, newest first; expand one to see its files",
         "made": escape(
-            f"Made by hudilab inspect at {iso(snapshot.options.now)}, which only reads the table."
+            f"Made by hudi-inspect at {iso(snapshot.options.now)}, which only reads the table."
         ),
     }
     template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
@@ -91,7 +91,7 @@ def _ms(at: datetime | None) -> int | None:
 
 
 def _data(snapshot: TableSnapshot) -> Iterator[str]:
-    """Yield the JSON of the page's script in parts: as one object it would take much memory."""
+    """Yield the JSON of the page's script in parts: one object would need much memory."""
     batches = {batch.instant.time: batch for batch in snapshot.batches}
     partitions = sorted(snapshot.partitions, key=lambda part: (-part.bytes, part.path))
     listed = [part._asdict() | {"path": plain(part.path)} for part in partitions[:PARTITIONS]]

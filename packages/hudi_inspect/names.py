@@ -4,7 +4,7 @@ Layout 1 of a timeline (table version 6) keeps `.hoodie/<time>.<action>`, JSON f
 (table versions 8 and 9) keeps `.hoodie/timeline/<time>_<completed>.<action>`, Avro throughout, and
 moves old instants to Parquet files in `history/`.
 
-Programs that only need names import this module, which loads no other one of the package.
+A program that only needs names imports this module alone: it loads no other one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Instant:
     """An action on the timeline.
 
     Attributes:
-        time: As in the file name, which is the form that Hudi's procedures take.
+        time: As in the file name, the form that Hudi's procedures accept.
         completion_time: As in the file name; None if pending, and in layout 1.
         files: Maps a state (REQUESTED, INFLIGHT, COMPLETED) to its file, relative to the table.
         touched: When one of its files last changed, in seconds since 1970; 0 if archived.
@@ -90,7 +90,7 @@ class Instant:
 
     @property
     def end(self) -> tuple[datetime, str]:
-        """Return its place in the order of completion; a pending instant counts as requested."""
+        """Return the key that sorts by completion; for a pending instant, when it was requested."""
         return self.completed or self.requested or _FIRST, self.time
 
     @property

@@ -20,10 +20,10 @@ _LOCK = Lock()  # standard error belongs to the whole process
 _END = 8  # bytes after the footer: its size and the magic number
 _MAGIC = b"PAR1"
 _ROWS, _GROUPS, _BYTES = 3, 4, 2  # the footer's fields: rows, row groups; of a group, its bytes
-STEPS = 1_000_000  # reads of a part of a footer; a column takes ten
-MOST_ROWS = 100_000  # of a file whose rows are read
-MOST_BYTES = 268435456  # of its content, which is compressed in the file
-BATCH = 64  # rows that are read at a time
+STEPS = 1_000_000  # reads of a part of a footer; a column needs ten
+MAX_ROWS = 100_000  # of a file whose rows are read
+MAX_BYTES = 268435456  # of its content, which is compressed in the file
+BATCH_ROWS = 64  # rows that are read at a time
 # Thrift's types.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY = range(1, 9)
 _LIST, _SET, _MAP, _STRUCT, _UUID = range(9, 14)
@@ -63,22 +63,22 @@ def read_rows(
     Args:
         is_bounded: Refuse a file whose rows need more memory than those of a timeline's archive.
     """
-    # Outside of the try: a package that is missing says nothing of the file. arro3.io imports
+    # Outside of the try: a missing package is not damage of the file. arro3.io imports
     # arro3.core only when it needs it.
     from arro3.core import DataType
     from arro3.io import read_parquet
 
     rows, size = _totals(data, [STEPS])
-    if is_bounded and (rows > MOST_ROWS or size > MOST_BYTES):
+    if is_bounded and (rows > MAX_ROWS or size > MAX_BYTES):
         raise Damaged(f"it has {rows:,} rows of {size:,} bytes, more than inspect reads")
     rows_read: list[dict[str, Any]] = []
     try:
         with _quiet():
-            for batch in read_parquet(data, batch_size=BATCH if is_bounded else None):
-                size += batch.nbytes  # a value that repeats takes few bytes in the file
+            for batch in read_parquet(data, batch_size=BATCH_ROWS if is_bounded else None):
+                size += batch.nbytes  # a repeated value occupies few bytes in the file
                 encoded = any(DataType.is_dictionary(column.type) for column in batch.columns)
-                if is_bounded and (encoded or size > 2 * MOST_BYTES):
-                    raise Damaged(f"its rows take more than {MOST_BYTES:,} bytes, or are encoded")
+                if is_bounded and (encoded or size > 2 * MAX_BYTES):
+                    raise Damaged(f"its rows need more than {MAX_BYTES:,} bytes, or are encoded")
                 values = batch.column(key).to_pylist()
                 chosen = [i for i, value in enumerate(values) if keys is None or value in keys]
                 if chosen:
@@ -87,7 +87,7 @@ def read_rows(
                     rows_read += (dict(zip(part.column_names, row, strict=True)) for row in rows_of)
     except (KeyboardInterrupt, SystemExit, MemoryError, Damaged):
         raise
-    except BaseException as error:  # a panic of arro3 is no Exception
+    except BaseException as error:  # a panic of arro3 is not an Exception
         raise Damaged(" ".join(str(error).split())[:200]) from error
     return rows_read
 
@@ -107,7 +107,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _totals(tail: bytes, steps: list[int], *, only_rows: bool = False) -> tuple[int, int]:
-    """Return the rows of a file, and the bytes that its footer says they take unpacked."""
+    """Return the number of rows and of their uncompressed bytes, according to the footer."""
     end = footer_size(tail)
     if end > len(tail):
         raise Damaged

@@ -1,4 +1,4 @@
-"""Read a table's `hoodie.properties`, and report what is wrong with them."""
+"""Read a table's `hoodie.properties`, and report what is wrong with it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hudi_inspect.store import PROPERTIES, Store, Vanished, typed
 from hudi_inspect.units import quoted
 
 OLDEST, NEWEST = 6, 9  # table versions
-# The oldest Hudi that reads a version. Tried: 0.15, 1.0.2, 1.2.0 and hudi-rs 0.5, on 6, 8 and 9.
+# The oldest Hudi that reads a version. Tested: 0.15, 1.0.2, 1.2.0 and hudi-rs 0.5, on 6, 8 and 9.
 READERS = {6: "0.14", 7: "1.0", 8: "1.0", 9: "1.1"}
-MOST = 1048576  # bytes of the file
+MAX_PROPERTIES = 1048576  # bytes of the file
 _PAIR = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -25,7 +25,7 @@ def read_table_properties(store: Store) -> tuple[dict[str, str], int]:
     """
     file = f"{store.uri}/{PROPERTIES}"
     try:
-        data = store.read(PROPERTIES, most=MOST)
+        data = store.read(PROPERTIES, most=MAX_PROPERTIES)
     except Vanished:
         raise _no_table(store) from None
     except Unreadable as error:
@@ -64,12 +64,12 @@ def _no_table(store: Store) -> InspectError:
     if not below:
         return InspectError(
             f"{store.uri} is not a Hudi table: it has no {PROPERTIES}",
-            "give the folder that contains .hoodie: hudilab inspect TABLE",
+            "give the folder that contains .hoodie: hudi-inspect TABLE",
         )
     shown = ", ".join(below[:20]) + (f" and {len(below) - 20} more" if len(below) > 20 else "")
     return InspectError(
         f"{store.uri} is not a table but contains {len(below)}: {shown}",
-        f"choose one: hudilab inspect {quoted(below[0])}",
+        f"choose one: hudi-inspect {quoted(below[0])}",
     )
 
 
@@ -86,7 +86,7 @@ def parse_properties(text: str) -> dict[str, str]:
         if not continues:
             _add("".join(line), pairs)
             line = []
-    _add("".join(line), pairs)  # the file ends in a line that was to continue
+    _add("".join(line), pairs)  # the last line ends in a backslash
     return pairs
 
 

@@ -1,4 +1,4 @@
-"""Check what a timeline file holds, once: every other module relies on these types."""
+"""Check the content of a timeline file once: every other module relies on these types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hudi_inspect.errors import Unreadable
 
 T = TypeVar("T")
 _LONG = 2**63
-_KINDS = {int: "whole number", str: "text", list: "list", dict: "record"}
+_KINDS = {int: "a whole number", str: "text", list: "a list", dict: "a record", bytes: "binary"}
 
 
 class FileStat(NamedTuple):
@@ -51,12 +51,12 @@ def value(record: Any, name: str, kind: type[T]) -> T:
         Unreadable: It isn't a record, or the value has another type.
     """
     if type(record) is not dict:
-        raise Unreadable(f"holds {_short(record)} in place of a record with {name}")
+        raise Unreadable(f"contains {_short(record)} instead of a record with {name}")
     stored = record.get(name)
     if stored is None:
         return kind()
     if type(stored) is not kind or (isinstance(stored, int) and not -_LONG <= stored < _LONG):
-        raise Unreadable(f"holds {name}={_short(stored)}, which is no {_KINDS[kind]}")
+        raise Unreadable(f"contains {name}={_short(stored)}, which is not {_KINDS[kind]}")
     return stored
 
 
@@ -64,12 +64,12 @@ def _texts(record: Any, name: str) -> list[str]:
     texts = value(record, name, list)
     for text in texts:
         if type(text) is not str:
-            raise Unreadable(f"holds {_short(text)} among {name}, which is no text")
+            raise Unreadable(f"contains {_short(text)} in {name}, which is not text")
     return texts
 
 
 def _short(stored: Any) -> str:
-    """Return a value as JSON; its begin if it is long, its kind if it is nested."""
+    """Return a value as JSON, truncated if it is long; only its type if it is nested."""
     if isinstance(stored, dict | list | bytes):
         return f"a {type(stored).__name__}"
     text = json.dumps(stored) if isinstance(stored, str | bool | None) else str(stored)

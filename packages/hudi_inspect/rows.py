@@ -12,9 +12,9 @@ from hudi_inspect.slices import Slice
 from hudi_inspect.store import Store, typed
 from hudi_inspect.units import quoted
 
-FOOTERS = 1000  # most footers to read, for files whose row count no commit gives
-SHARES = 12  # of so many files, the footers may take all their steps: ten seconds in all
-MOST = 16777216  # bytes of a footer
+MAX_FOOTERS = 1000  # footers that are read, of files whose row count no commit contains
+SHARES = 12  # files whose footers may use all their steps: ten seconds in all
+MAX_FOOTER = 16777216  # bytes
 
 
 def with_rows(
@@ -33,9 +33,9 @@ def with_rows(
     if times:
         for commit in archive.contents(times, parse_commit).values():
             rows |= {stat.path: stat.writes for stat in commit.stats}
-    # The footers of other formats are not read: their rows stay unknown, if no commit has them.
+    # Footers of other formats are not read, so rows that no commit counts stay unknown.
     missing = [base for base in latest if base not in rows and base.endswith(".parquet")]
-    if missing and len(missing) <= FOOTERS:
+    if missing and len(missing) <= MAX_FOOTERS:
         left = [STEPS * SHARES]
         counts = store.each(lambda path: _footer_rows(store, path, left), missing)
         problems += [count for count in counts if isinstance(count, InspectError)]
@@ -68,13 +68,13 @@ def _footer_rows(store: Store, path: str, left: list[int]) -> int | InspectError
         if tail.endswith(b"PARE"):
             return None
         if (size := footer_size(tail)) > len(tail):
-            tail = store.read(path, size, MOST)
+            tail = store.read(path, size, MAX_FOOTER)
         return count_rows(tail, steps)
     except (Damaged, Unreadable) as error:
         if isinstance(error, TooLarge) or steps[0] < 0:
             return InspectError(
                 f"the footer of the data file {store.uri}/{path} is not read ({error})",
-                f"to count its rows, read the data: hudilab inspect {quoted(store.uri)} --count",
+                f"to count its rows, read the data: hudi-inspect {quoted(store.uri)} --count",
             )
         what = f"cannot be read ({error})" if str(error) else "is not a whole Parquet file"
         return InspectError(
@@ -101,10 +101,10 @@ def count_snapshot(store: Store, groups: int) -> int:
         return sum(batch.num_rows for batch in table.read_stream(HudiReadOptions()))
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    # Any failure of hudi-rs is reported with its words; its panics are no Exception.
+    # Any failure of hudi-rs is reported with its own message; its panics are not Exceptions.
     except BaseException as error:  # noqa: BLE001
         why = " ".join(str(error).split())[:200]
         raise InspectError(
             f"hudi-rs cannot count the rows of {store.uri}: {why}",
-            f"omit --count: hudilab inspect {quoted(store.uri)}",
+            f"omit --count: hudi-inspect {quoted(store.uri)}",
         ) from None

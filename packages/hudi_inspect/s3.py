@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hudi_inspect.errors import InspectError
 from hudi_inspect.names import Entry
-from hudi_inspect.store import DEPTH, PROPERTIES, SKIPPED, S3Access, Vanished, check_size
+from hudi_inspect.store import PROPERTIES, SEARCH_LEVELS, SKIPPED, S3Access, Vanished, check_size
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class S3Store:
 
     def _connect(self, access: S3Access) -> None:
         try:
-            # Not boto3 itself: it takes longer to load.
+            # boto3 itself loads more slowly.
             from botocore.config import Config
             from botocore.exceptions import BotoCoreError, ClientError
             from botocore.session import Session
@@ -76,7 +76,7 @@ class S3Store:
         for page in self._pages(Prefix=self._prefix):
             for item in page.get("Contents", ()):
                 path = item["Key"][cut:]
-                # A key that ends so is the mark of a folder.
+                # A key that ends in a slash marks a folder.
                 if not path.endswith("/") and not path.startswith(SKIPPED):
                     entries.append(Entry(path, item["Size"], item["LastModified"].timestamp()))
         return entries
@@ -127,7 +127,7 @@ class S3Store:
     def tables_below(self) -> list[str]:
         """Return the tables in the folders below."""
         tables, level = [], [self._prefix]
-        for _ in range(DEPTH):
+        for _ in range(SEARCH_LEVELS):
             pages = self.each(lambda path: self._pages(Prefix=path, Delimiter="/"), level)
             folders = [
                 str(item["Prefix"])
@@ -186,5 +186,5 @@ class S3Store:
             remedy = f"check AWS_ENDPOINT_URL_S3 and {CHAIN}"
         return InspectError(
             f"cannot read bucket {self._bucket!r}: {cause}",
-            f"{remedy}, then try again: hudilab inspect TABLE",
+            f"{remedy}, then try again: hudi-inspect TABLE",
         )

@@ -17,7 +17,7 @@ _Group = tuple[str, str]  # partition, file group
 class Slice(NamedTuple):
     """A version of a file group: a base file, its logs, or both.
 
-    `rows` is None if only reading the data would give it; `ended` is the instant that superseded
+    `rows` is None if only the data contains the number; `ended` is the instant that superseded
     the slice, None for a slice that a snapshot query reads.
     """
 

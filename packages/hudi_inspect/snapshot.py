@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from hudi_inspect.archive import Archive
-from hudi_inspect.content import MOST, parse_content
+from hudi_inspect.content import MAX_CONTENT, parse_content
 from hudi_inspect.errors import InspectError, Unreadable
 from hudi_inspect.health import Batch, HealthCheck, batches_of, check_health
 from hudi_inspect.names import Entry, Instant, instants_of, moment, parse_file
@@ -28,8 +28,8 @@ from hudi_inspect.units import argument, iso, many, quoted, to_json
 from hudi_inspect.window import QueryWindow, find_window
 
 SOURCE = "hudilab.source"  # under this name the lab's writer describes its source in a commit
-MOST_BUCKETS = 10_000  # more than any table has; a random id of a file group is not below it
-LEVELS = 100  # of nested values in a file whose content is shown
+MOST_BUCKETS = 10_000  # no table has more; the random id of a file group is greater
+MAX_LEVELS = 100  # of nested values in a file whose content is shown
 NOTES, NAMES = 20, 5  # files that cannot be read, and files that are left out, in the notes
 SMALL = 104857600  # bytes; Hudi's default of hoodie.parquet.small.file.limit
 _FOLDERS = {"hoodie.timeline.path": "timeline", "hoodie.timeline.history.path": "history"}
@@ -179,7 +179,7 @@ class TableSnapshot:
 
     @cached_property
     def has_buckets(self) -> bool:
-        """Whether the table has a bucket index, which is no property of a table.
+        """Whether the table has a bucket index, which is not a table property.
 
         The lab's writer records the number of buckets in its commits. In a table that others wrote,
         bucket 7's file group is 00000007-...; a random id of eight digits is not below the limit.
@@ -216,7 +216,7 @@ class TableSnapshot:
 
     def _columns(self, name: str) -> list[str]:
         columns = self.properties.get(name, "").split(",")
-        # A custom key generator notes the kind, too: "city:simple,at:timestamp".
+        # A custom key generator adds the kind: "city:simple,at:timestamp".
         return [column.partition(":")[0].strip() for column in columns if column.strip()]
 
     def _index(self) -> str | None:
@@ -293,7 +293,7 @@ class TableSnapshot:
             older = " or, with --archived, an archived one" if self.archived is None else ""
             raise InspectError(
                 f"{self.uri} has no instant {time!r}",
-                f"choose one from its timeline{older}: hudilab inspect TABLE --instant {newest}",
+                f"choose one from its timeline{older}: hudi-inspect TABLE --instant {newest}",
             )
         content = {"instant": chosen[0].time} | _fields(chosen[0])
         with reading(self.uri):
@@ -309,7 +309,7 @@ class TableSnapshot:
         for state, path in instant.files.items():
             name = instant.action if state == "COMPLETED" else f"{instant.action}.{state.lower()}"
             try:
-                data = self.store.read(path, most=MOST)
+                data = self.store.read(path, most=MAX_CONTENT)
                 # A requested or inflight file is empty if the action has no plan.
                 if data or state == "COMPLETED":
                     contents[name] = _plain(parse_content(data))
@@ -335,7 +335,7 @@ class TableSnapshot:
             partition = next(partition for partition in self.partitions if partition.path == path)
             slices = [part._asdict() for part in self.chosen_slices]
             report["partition"] = {**partition._asdict(), "slices": slices}
-        report["notes"] = self.notes  # last: its name was the last to be added
+        report["notes"] = self.notes  # last, where later versions may add names
         return report
 
     def to_json(self) -> str:
@@ -387,9 +387,9 @@ def inspect(table: str, **options: Any) -> TableSnapshot:
         near = ", ".join(paths[:10]) + (f" and {len(paths) - 10} more" if len(paths) > 10 else "")
         raise InspectError(
             f"{store.uri} has no partition {chosen.partition!r} (it has {near or 'none'})",
-            f"choose one: hudilab inspect {quoted(table)} --partition={quoted(paths[0])}"
+            f"choose one: hudi-inspect {quoted(table)} --partition={quoted(paths[0])}"
             if paths
-            else f"omit --partition: hudilab inspect {quoted(table)}",
+            else f"omit --partition: hudi-inspect {quoted(table)}",
         )
     if chosen.count:
         with reading(store.uri):
@@ -412,7 +412,7 @@ def read_snapshot(store: Store, options: Options) -> TableSnapshot:
     raise InspectError(
         f"{store.uri}/{missing} was deleted during the read: the table changed in each of five "
         "attempts",
-        "try again when fewer writers are running: hudilab inspect TABLE",
+        "try again when fewer writers are running: hudi-inspect TABLE",
     )
 
 
@@ -493,7 +493,7 @@ def _folders(
             problems.append(
                 InspectError(
                     f"{name}={names[-1]} leads out of the table, so no instant is read from there",
-                    f"fix it in {PROPERTIES}, then try again: hudilab inspect TABLE",
+                    f"fix it in {PROPERTIES}, then try again: hudi-inspect TABLE",
                 )
             )
     folder = f".hoodie/{names[0]}"
@@ -516,7 +516,7 @@ def _archived(archive: Archive, timeline: Collection[Instant]) -> tuple[Instant,
 
 
 def _refuse_external(store: Store, paths: Iterable[str]) -> None:
-    """Refuse a table that registers files of other engines: their names do not say whose they are.
+    """Refuse a table that registers files of other engines: their names contain no file group.
 
     Source: Hudi 1.2 `ExternalFilePathUtil`, as Apache XTable uses it.
     """
@@ -601,8 +601,8 @@ def _fields(instant: Instant) -> dict[str, Any]:
 
 def _plain(value: Any, level: int = 0) -> Any:
     """Return the content of a file as plain JSON values."""
-    if level > LEVELS:
-        raise Unreadable(f"holds values in more than {LEVELS} levels")
+    if level > MAX_LEVELS:
+        raise Unreadable(f"contains values in more than {MAX_LEVELS} levels")
     if isinstance(value, dict):
         return {str(key): _plain(item, level + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -622,8 +622,7 @@ def _parse_since(since: str, utc: bool) -> datetime | None:
     except ValueError:
         raise InspectError(
             f"--since {since!r} is not a time",
-            "give an instant or an ISO 8601 time: hudilab inspect TABLE --since "
-            "2026-01-31T12:00:00Z",
+            "give an instant or an ISO 8601 time: hudi-inspect TABLE --since 2026-01-31T12:00:00Z",
         ) from None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 

@@ -21,9 +21,9 @@ T = TypeVar("T")
 PROPERTIES = ".hoodie/hoodie.properties"  # of a table
 # Not needed, and large: among them the metadata table and the markers of running writes.
 SKIPPED = (".hoodie/metadata", ".hoodie/.temp", ".hoodie/.aux", ".hoodie/.schema")
-DEPTH = 3  # levels of folders below the given one that are searched for tables
-LEVELS = 64  # levels of folders in a table
-# A pipe is not waited for, and a link is not followed.
+SEARCH_LEVELS = 3  # levels of folders below the given one that are searched for tables
+FOLDER_LEVELS = 64  # levels of folders in a table
+# Opening a pipe does not wait for its writer, and a link is not followed.
 _CAREFULLY = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -59,7 +59,7 @@ class Store(Protocol):
 
     Attributes:
         uri: The table's location.
-        skipped: Paths that `files` came across and left out: no regular files inside the table.
+        skipped: Paths that `files` skipped, because they are not regular files inside the table.
     """
 
     uri: str
@@ -74,7 +74,7 @@ class Store(Protocol):
         Raises:
             Vanished: The file does not exist.
             Unreadable: It isn't a regular file inside the table.
-        TooLarge: It has more than `most` bytes.
+            TooLarge: It has more than `most` bytes.
         """
 
     def each(self, read: Callable[[A], T], items: Iterable[A]) -> list[T]:
@@ -100,16 +100,16 @@ def reading(uri: str) -> Iterator[None]:
     except MemoryError:
         raise InspectError(
             f"there is not enough memory to read {uri}",
-            "end other programs, then try again: hudilab inspect TABLE",
+            "end other programs, then try again: hudi-inspect TABLE",
         ) from None
     except Unreadable as error:
         raise InspectError(
-            f"cannot read {uri}: {error}", "fix it, then try again: hudilab inspect TABLE"
+            f"cannot read {uri}: {error}", "fix it, then try again: hudi-inspect TABLE"
         ) from None
     except Vanished as error:
         raise InspectError(
             f"{uri}/{error} was deleted during the read: the table has changed",
-            "try again: hudilab inspect TABLE",
+            "try again: hudi-inspect TABLE",
         ) from None
 
 
@@ -138,7 +138,7 @@ def open_store(table: str, access: S3Access | None = None) -> Store:
         return S3Store(table, access or S3Access())
     raise InspectError(
         f"cannot read {scheme}:// URIs",
-        "give a path, or a file://, s3:// or s3a:// URI: hudilab inspect TABLE",
+        "give a path, or a file://, s3:// or s3a:// URI: hudi-inspect TABLE",
     )
 
 
@@ -153,7 +153,7 @@ class DiskStore:
         if not self._root.is_dir():
             what = "is a file" if self._root.exists() else "does not exist"
             raise InspectError(
-                f"{self._root} {what}", "give the table's folder: hudilab inspect TABLE"
+                f"{self._root} {what}", "give the table's folder: hudi-inspect TABLE"
             )
 
     def files(self) -> list[Entry]:
@@ -174,7 +174,7 @@ class DiskStore:
                         if not entry.is_dir():
                             if not path.endswith(".crc") and (file := self._entry(path, entry)):
                                 yield file
-                        elif path.count("/") >= LEVELS:
+                        elif path.count("/") >= FOLDER_LEVELS:
                             self.skipped.append(path)
                         elif path not in SKIPPED and path != ".hoodie":
                             folders.append(path)
@@ -196,10 +196,10 @@ class DiskStore:
         return None
 
     def _follows(self, path: str, linked: set[str]) -> bool:
-        """Return whether a symbolic link leads to another place in the table.
+        """Return whether a symbolic link leads to another path in the table.
 
-        A link to itself, or to a folder on its own path, holds no file that is not elsewhere.
-        Each folder is entered by one link at most: links can multiply what they lead to.
+        A link to itself, or to a folder on its own path, adds no files. Only one link to each
+        folder is followed, because links to folders of links multiply the paths.
         """
         try:
             folder, _, _ = f"{self._root}/{path}".rpartition("/")
@@ -230,13 +230,13 @@ class DiskStore:
         except OSError as error:
             raise _refused(error) from None
         except ValueError:
-            raise Unreadable("has a name that no file has") from None
+            raise Unreadable("has an invalid name") from None
         with open(file, "rb", buffering=0) as stream:  # noqa: PTH123  of a descriptor
             stat = os.fstat(file)
             if S_ISDIR(stat.st_mode):
                 raise Vanished(path)
             if not S_ISREG(stat.st_mode):
-                raise Unreadable("is no regular file")
+                raise Unreadable("is not a regular file")
             begin = 0 if last is None else max(0, stat.st_size - last)
             check_size(stat.st_size - begin, most)
             stream.seek(begin)
@@ -265,7 +265,7 @@ class DiskStore:
     def tables_below(self) -> list[str]:
         """Return the tables in the folders below."""
         tables, level = [], [self._root]
-        for _ in range(DEPTH):
+        for _ in range(SEARCH_LEVELS):
             level = [child for folder in level for child in _folders(folder)]
             tables += [str(path) for path in level if os.path.isfile(path / PROPERTIES)]  # noqa: PTH113
         return sorted(tables)
@@ -288,13 +288,13 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _refused(error: OSError) -> InspectError:
-    """Return what the system refused, in one line."""
+    """Return the error for what the operating system refused."""
     if isinstance(error, PermissionError):
         return InspectError(
             f"cannot read {error.filename}: permission denied",
-            "ask its owner for read access, or run as a user who has it: hudilab inspect TABLE",
+            "ask its owner for read access, or run as a user who has it: hudi-inspect TABLE",
         )
     return InspectError(
         f"cannot read {error.filename} ({error.strerror})",
-        "make it readable, then try again: hudilab inspect TABLE",
+        "make it readable, then try again: hudi-inspect TABLE",
     )

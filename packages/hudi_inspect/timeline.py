@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-from hudi_inspect.content import MOST, parse_content
+from hudi_inspect.content import MAX_CONTENT, parse_content
 from hudi_inspect.errors import InspectError, TooLarge, Unreadable
 from hudi_inspect.names import Instant as Instant
 from hudi_inspect.names import instants_of as instants_of
@@ -24,7 +24,7 @@ def unreadable(instant: Instant, file: str, error: Unreadable) -> InspectError:
     return InspectError(
         f"the {archived}{instant.action} {instant.time} can't be read: {file} {error}",
         f"look at it ({typed(file, 'ls')}), and restore it from a backup instead of deleting it, "
-        "then try again: hudilab inspect TABLE",
+        "then try again: hudi-inspect TABLE",
     )
 
 
@@ -38,7 +38,7 @@ def read_file(
     path = instant.files[state]
     while True:
         try:
-            return parse(parse_content(store.read(path, most=MOST)))
+            return parse(parse_content(store.read(path, most=MAX_CONTENT)))
         except Unreadable as error:
             is_new = 0 <= time.time() - instant.touched <= FRESH
             if not is_new or isinstance(error, TooLarge):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 class Cursor:
-    """A place in bytes; reading beyond their end is an EOFError, and leaves the place.
+    """A position in bytes; reading beyond their end raises EOFError and does not move it.
 
     Args:
         data: The bytes.
-        steps: How many reads are left, which other cursors may share; then the next is a
-            ValueError: small data can hold long loops.
+        steps: How many reads are left, which other cursors may share. Then a read raises
+            ValueError, because a few bytes can encode a long loop.
     """
 
     def __init__(self, data: bytes, steps: list[int]) -> None:

@@ -39,7 +39,7 @@ def find_window(snapshot: TableSnapshot) -> QueryWindow:
 
 
 def _begin(writes: list[Instant], oldest: str) -> str | None:
-    """Return the begin, exclusive, of an incremental query of all writes from one on."""
+    """Return the exclusive start of an incremental query for all writes from `oldest` on."""
     kept = [write for write in writes if write.time >= oldest]
     begin = kept[0].requested if kept else None
     if begin is None:

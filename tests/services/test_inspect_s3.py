@@ -1,4 +1,4 @@
-"""`hudilab inspect` on S3: the same report as on a disk, and each fault by its name."""
+"""`hudi-inspect` on S3: the same report as on a disk, and each fault by its name."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def test_no_table_and_a_parent_of_tables(bucket: Path) -> None:
     parent = "s3://hudilab/looked_at"
     assert refusal(parent) == (
         f"{parent} is not a table but contains 1: {parent}/lab/a table ü; "
-        f"choose one: hudilab inspect '{parent}/lab/a table ü'"
+        f"choose one: hudi-inspect '{parent}/lab/a table ü'"
     )
     assert refusal("s3://hudilab/looked_at/none") == (
         "s3://hudilab/looked_at/none is not a Hudi table: it has no .hoodie/hoodie.properties; "
-        "give the folder that contains .hoodie: hudilab inspect TABLE"
+        "give the folder that contains .hoodie: hudi-inspect TABLE"
     )
 
 
@@ -81,7 +81,7 @@ def test_a_damaged_commit_is_looked_at_with_the_clients_command(bucket: Path) ->
 def test_a_bucket_that_is_not_there(bucket: Path) -> None:
     assert refusal("s3://nowhere/table") == (
         "cannot read bucket 'nowhere': it does not exist; fix the URI, then try again: "
-        "hudilab inspect TABLE"
+        "hudi-inspect TABLE"
     )
 
 
@@ -91,7 +91,7 @@ def test_a_wrong_secret(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     message = refusal("s3://hudilab/looked_at/lab/a table ü")
     assert "a-secret" not in message
     assert message.startswith("cannot read bucket 'hudilab': ")
-    assert message.endswith(f"fix {CHAIN}, then try again: hudilab inspect TABLE")
+    assert message.endswith(f"fix {CHAIN}, then try again: hudi-inspect TABLE")
 
 
 @pytest.mark.deep

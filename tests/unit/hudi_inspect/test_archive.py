@@ -71,8 +71,8 @@ def test_a_damaged_archive(table: HandMade) -> None:
     file = next(history.glob("*.parquet"))
     file.write_bytes(b"PAR1")
     assert problem(table, archived=True) == (
-        f"the archived timeline's file file://{file} is damaged; do not delete it; restore it from "
-        "a backup if it is damaged, then try again: hudilab inspect TABLE"
+        f"the archived timeline's file file://{file} is damaged; if it is damaged, restore it from "
+        "a backup instead of deleting it, then try again: hudi-inspect TABLE"
     )
 
 
@@ -81,8 +81,8 @@ def test_a_damaged_archive(table: HandMade) -> None:
     [
         ("{", ""),
         ("[" * 100_000, ""),
-        ('{"files": [{"fileName": ""}]}', " (lists '', which is no file of the folder)"),
-        ('{"files": [{"fileName": "../x"}]}', " (lists '../x', which is no file of the folder)"),
+        ('{"files": [{"fileName": ""}]}', " (lists '', which is not a file of the folder)"),
+        ('{"files": [{"fileName": "../x"}]}', " (lists '../x', which is not a file of the folder)"),
         (None, " (manifest_1 does not exist)"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_damaged_manifest(table: HandMade, text: str | None, why: str) -> None
     manifest.write_text(text) if text else manifest.unlink()
     assert problem(table, archived=True) == (
         f"the archived timeline file://{manifest.parent} is damaged: its manifest cannot be "
-        f"read{why}; restore the folder from a backup, then try again: hudilab inspect TABLE"
+        f"read{why}; restore the folder from a backup, then try again: hudi-inspect TABLE"
     )
 
 

@@ -72,7 +72,7 @@ def test_html_goes_anywhere_but_into_the_table(
     table: HandMade, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table.commit(10, 12, {A: 5})
-    location, ends = str(table.root), "hudilab inspect TABLE --html FILE"
+    location, ends = str(table.root), "hudi-inspect TABLE --html FILE"
     inside, nowhere = table.root / "page.html", table.root.parent / "none" / "page.html"
     assert hudilab(monkeypatch, location, "--html", str(inside)) == 1
     assert capsys.readouterr().err == (
@@ -161,7 +161,7 @@ def test_text_of_a_table_is_data(
     assert plain(operation.lower()) in capsys.readouterr().out
     assert hudilab(monkeypatch, location, "--partition", "none") == 1
     assert capsys.readouterr().err.endswith(
-        f"hudilab inspect '{table.root}' --partition=$'p\\x1b[31m\\'\\x0ax'\n"
+        f"hudi-inspect '{table.root}' --partition=$'p\\x1b[31m\\'\\x0ax'\n"
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from unit.handmade import COUNTS, HandMade, at
 from unit.hudi_inspect.tables import A, look, problem
 
-from hudi_inspect.content import MOST_UNPACKED, parse_content
+from hudi_inspect.content import MAX_UNPACKED, parse_content
 from hudi_inspect.errors import InspectError, Unreadable
 from hudi_inspect.records import parse_clean, parse_commit, parse_compaction
 
@@ -72,8 +72,8 @@ TWICE = record(record("int", name="S"), record("int", name="x.S"))
         (b'{"a": ' + b"[" * 100_000, "RecursionError"),
         (b'{"a": 1' + b"0" * 5000 + b"}", "4300 digits"),
         (b'{"a": [' + b"[]," * 4_000_000 + b"[]]}", "more than 4,000,000 values"),
-        (b'{"a": NaN}', "NaN is no JSON"),
-        (b'{"a": -Infinity}', "-Infinity is no JSON"),
+        (b'{"a": NaN}', "NaN is not JSON"),
+        (b'{"a": -Infinity}', "-Infinity is not JSON"),
         (b'{"a": "\xff"}', "UnicodeDecodeError"),
         (b"true", "contains no record"),
         (b"[{}]", "contains no record"),
@@ -85,7 +85,7 @@ def test_what_a_file_must_not_hold(data: bytes, why: str) -> None:
 
 
 def test_a_compressed_block_is_read() -> None:
-    assert MOST_UNPACKED > 5000
+    assert MAX_UNPACKED > 5000
     text = "a" * 5000
     block = packed(number(len(text)) + text.encode())
     assert parse_content(container(record("string"), block, b"deflate")) == {"f0": text}
@@ -131,7 +131,7 @@ def test_a_statistic_of_another_type(field: str) -> None:
         if type(value) is fits and value not in (2**63, -(2**63) - 1):
             assert parse_commit(content)
         else:
-            with pytest.raises(Unreadable, match=f"holds {field}="):
+            with pytest.raises(Unreadable, match=f"contains {field}="):
                 parse_commit(content)
 
 
@@ -149,7 +149,7 @@ def test_one_instant_that_cannot_be_read_leaves_the_rest(tmp_path: Path, version
         assert len(snapshot.health) == 8
     text = problem(table)
     assert text.startswith(f"the commit {at(20)} can't be read: file://{file.parent}/{at(20)}")
-    assert " holds operationType=5, which is no text; look at it (ls -l " in text
+    assert " contains operationType=5, which is not text; look at it (ls -l " in text
     (file,) = table.timeline.glob(f"{at(20)}*.commit")
     file.write_bytes(b"{")
     with pytest.raises(

@@ -16,20 +16,19 @@ from hudilab.files import read_properties
 
 
 def test_no_table(tmp_path: Path) -> None:
-    ends = "give the folder that contains .hoodie: hudilab inspect TABLE"
+    ends = "give the folder that contains .hoodie: hudi-inspect TABLE"
     assert refusal(tmp_path) == (
         f"file://{tmp_path} is not a Hudi table: it has no .hoodie/hoodie.properties; {ends}"
     )
     assert refusal(tmp_path / "none") == (
-        f"{tmp_path}/none does not exist; give the table's folder: hudilab inspect TABLE"
+        f"{tmp_path}/none does not exist; give the table's folder: hudi-inspect TABLE"
     )
     (tmp_path / "file").write_text("")
     assert refusal(tmp_path / "file") == (
-        f"{tmp_path}/file is a file; give the table's folder: hudilab inspect TABLE"
+        f"{tmp_path}/file is a file; give the table's folder: hudi-inspect TABLE"
     )
     assert refusal("gs://bucket/table") == (
-        "cannot read gs:// URIs; give a path, or a file://, s3:// or s3a:// URI: "
-        "hudilab inspect TABLE"
+        "cannot read gs:// URIs; give a path, or a file://, s3:// or s3a:// URI: hudi-inspect TABLE"
     )
     assert refusal("s3://") == "s3:// has no bucket name; write it as s3://BUCKET/PATH/TO/TABLE"
 
@@ -39,7 +38,7 @@ def test_a_parent_of_tables(tmp_path: Path) -> None:
         HandMade(tmp_path / name)
     assert refusal(tmp_path) == (
         f"file://{tmp_path} is not a table but contains 2: {tmp_path}/lab/a, {tmp_path}/lab/b; "
-        f"choose one: hudilab inspect {tmp_path}/lab/a"
+        f"choose one: hudi-inspect {tmp_path}/lab/a"
     )
 
 

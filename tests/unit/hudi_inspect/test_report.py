@@ -147,15 +147,15 @@ def test_options_that_fit_nothing(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     assert refusal(table, since="yesterday") == (
         "--since 'yesterday' is not a time; give an instant or an ISO 8601 time: "
-        "hudilab inspect TABLE --since 2026-01-31T12:00:00Z"
+        "hudi-inspect TABLE --since 2026-01-31T12:00:00Z"
     )
     assert refusal(table, partition="x") == (
         f"file://{table.root} has no partition 'x' (it has sensor_id=10); choose one: "
-        f"hudilab inspect '{table.root}' --partition=sensor_id=10"
+        f"hudi-inspect '{table.root}' --partition=sensor_id=10"
     )
     with pytest.raises(InspectError) as caught:
         look(table).content("1")
     assert str(caught.value) == (
         f"file://{table.root} has no instant '1'; choose one from its timeline or, with "
-        f"--archived, an archived one: hudilab inspect TABLE --instant {at(10)}"
+        f"--archived, an archived one: hudi-inspect TABLE --instant {at(10)}"
     )

@@ -78,7 +78,8 @@ def test_the_steps_of_all_footers_end_without_a_word_of_damage(
 
 
 @pytest.mark.parametrize(
-    ("limit", "why"), [("STEPS", "it has too many parts"), ("MOST", "more than the limit of 800 ")]
+    ("limit", "why"),
+    [("STEPS", "it has too many parts"), ("MAX_FOOTER", "more than the limit of 800 ")],
 )
 def test_a_footer_beyond_a_limit_is_not_called_damaged(
     table: HandMade, monkeypatch: pytest.MonkeyPatch, limit: str, why: str
@@ -89,7 +90,7 @@ def test_a_footer_beyond_a_limit_is_not_called_damaged(
     note = problem(table)
     assert " is not read (" in note
     assert why in note
-    assert note.endswith(f"read the data: hudilab inspect 'file://{table.root}' --count")
+    assert note.endswith(f"read the data: hudi-inspect 'file://{table.root}' --count")
 
 
 @pytest.mark.parametrize("kind", ["lance", "orc", "hfile"])
@@ -108,4 +109,4 @@ def test_a_table_that_hudi_rs_cannot_count(tmp_path: Path) -> None:
         count_snapshot(DiskStore(tmp_path), 0)
     message = str(caught.value)
     assert message.startswith(f"hudi-rs cannot count the rows of {uri}: ")
-    assert message.endswith(f"; omit --count: hudilab inspect {uri}")
+    assert message.endswith(f"; omit --count: hudi-inspect {uri}")

@@ -27,7 +27,7 @@ def test_s3_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refusal("s3://bucket/table") == (
         "cannot read bucket 'bucket': the server does not answer; start it (on this machine: "
         "hudilab services start s3), or fix AWS_ENDPOINT_URL_S3, then try again: "
-        "hudilab inspect TABLE"
+        "hudi-inspect TABLE"
     )
 
 
@@ -70,7 +70,7 @@ def test_what_s3_refuses(error: Exception, why: str) -> None:
     """The client's own text can hold keys and is not shown."""
     store = S3Store("s3://bucket/t", S3Access("http://127.0.0.1:9"))
     assert str(store._failed(error)) == (
-        f"cannot read bucket 'bucket': {why}, then try again: hudilab inspect TABLE"
+        f"cannot read bucket 'bucket': {why}, then try again: hudi-inspect TABLE"
     )
 
 

@@ -14,7 +14,7 @@ from unit.hudi_inspect.tables import A, look, problem, refusal
 from hudi_inspect import inspect
 from hudi_inspect.errors import InspectError, Unreadable
 from hudi_inspect.snapshot import Options, read_snapshot
-from hudi_inspect.store import LEVELS, DiskStore, Entry, Vanished
+from hudi_inspect.store import FOLDER_LEVELS, DiskStore, Entry, Vanished
 
 
 def test_nothing_is_written(table: HandMade) -> None:
@@ -59,7 +59,7 @@ def test_a_table_that_changes_is_read_again(table: HandMade) -> None:
     assert str(caught.value) == (
         f"file://{table.root}/.hoodie/timeline/{at(5)}_{at(6)}.commit was deleted during the read: "
         "the table changed in each of five attempts; try again when fewer writers are running: "
-        "hudilab inspect TABLE"
+        "hudi-inspect TABLE"
     )
     with pytest.raises(Vanished):
         store.read("none")
@@ -90,7 +90,7 @@ def test_a_link_that_leads_back_adds_nothing(table: HandMade, target: str) -> No
     (table.meta / "loop").symlink_to("loop")
     paths = [file.path for file in DiskStore(table.root).files() if file.path.endswith(".parquet")]
     assert len(paths) == (2 if target == "mutual" else 1)  # also as sensor_id=11/back/
-    with pytest.raises(InspectError, match=f"choose one: hudilab inspect '{table.root}'"):
+    with pytest.raises(InspectError, match=f"choose one: hudi-inspect '{table.root}'"):
         inspect(str(table.root.parent))  # whose search for tables meets the link, too
 
 
@@ -123,7 +123,7 @@ def test_what_is_no_regular_file_of_the_table_is_left_out(table: HandMade, kind:
     elif kind == "folder outside":
         thing.symlink_to("/dev")
     elif kind == "deep":
-        thing = table.timeline.joinpath(*["deep"] * LEVELS)
+        thing = table.timeline.joinpath(*["deep"] * FOLDER_LEVELS)
         thing.mkdir(parents=True)
         thing = thing.parents[0]
     else:
@@ -185,7 +185,7 @@ def test_properties_behind_a_link_to_itself(table: HandMade) -> None:
         look(table)
     assert str(caught.value) == (
         f"cannot read {file} (Too many levels of symbolic links); make it readable, then try "
-        "again: hudilab inspect TABLE"
+        "again: hudi-inspect TABLE"
     )
 
 
@@ -194,7 +194,9 @@ def test_an_archive_that_changes_after_the_read_is_one_line(table: HandMade) -> 
     table.commit(10, 12, {A: 5})
     snapshot = look(table, archived=True)
     next(history.glob("*.parquet")).unlink()
-    with pytest.raises(InspectError, match=r"was deleted during the read: .*; try again: hudilab"):
+    with pytest.raises(
+        InspectError, match=r"was deleted during the read: .*; try again: hudi-inspect"
+    ):
         snapshot.content(at(1))
 
 
@@ -221,5 +223,5 @@ def test_no_right_to_read(table: HandMade) -> None:
     closed.chmod(0o755)
     assert os.read(reader, 4096).decode() == (
         f"cannot read {closed}: permission denied; ask its owner for read access, or run as a "
-        "user who has it: hudilab inspect TABLE"
+        "user who has it: hudi-inspect TABLE"
     )

@@ -128,7 +128,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_way_to_look(table: HandMad
     data = file.read_bytes()
     remedy = (
         f"look at it (ls -l '{file}'), and restore it from a backup instead of deleting it, then "
-        "try again: hudilab inspect TABLE"
+        "try again: hudi-inspect TABLE"
     )
     for changed, why in (
         (b"", "is empty"),
@@ -181,7 +181,7 @@ def test_too_little_memory_says_nothing_of_the_file(
     monkeypatch.setattr("fastavro.schemaless_reader", full)
     assert refusal(table) == (
         f"there is not enough memory to read file://{table.root}; end other programs, then try "
-        "again: hudilab inspect TABLE"
+        "again: hudi-inspect TABLE"
     )
 
 
