@@ -25,7 +25,7 @@ MEGABYTES = 60
 # What an installation with the extra `inspect` does not have.
 HEAVY = (
     *("pyspark", "py4j", "pydantic", "pydantic_core", "tqdm", "pandas", "pyarrow", "numpy"),
-    *("pooch", "psutil", "cryptography"),
+    *("pooch", "psutil", "cryptography", "hudi", "matplotlib"),
     *("confluent_kafka", "boto3", "botocore", "nbformat", "papermill", "packaging", "duckdb"),
 )
 # Modules of `hudilab` that the sink imports.

@@ -10,7 +10,7 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 from spark.programs.looked_at import BUCKETS, DELTAS, OPERATION, Made, made, raw, same
 
-from hudi_inspect import TableSnapshot, inspect
+from hudi_inspect import inspect
 from hudi_sink import ExactlyOnceSink
 from hudilab import TableLocation, sensor_stream
 from hudilab.generate import readings_table
@@ -34,8 +34,7 @@ def test_copy_on_write_in_an_odd_place_and_half_written(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     table = made(spark, tmp_path / "Ware house 'ü' \"q\" %20")
-    for first in (0, 100):
-        table.write(first, first + 150)
+    table.batches(0, 100, rows=150)
     table.write(0, 30, **{OPERATION: "delete"})
     table.write(230, 260)
     table.last_commit().unlink()  # a driver that died just before its commit
@@ -55,8 +54,7 @@ def test_copy_on_write_in_an_odd_place_and_half_written(
 @pytest.mark.deep
 def test_merge_on_read_before_and_after_a_compaction(spark: SparkSession, tmp_path: Path) -> None:
     table = made(spark, tmp_path / "t", BUCKETS, mor=True)
-    for first in (0, 50, 100):
-        table.write(first, first + 100)
+    table.batches(0, 50, 100)
     assert same(table).table.index == "BUCKET"
     table.compact("schedule")
     table.write(0, 100)
@@ -91,8 +89,7 @@ deep = pytest.mark.deep
 @pytest.mark.parametrize("mor", [False, True])
 def test_without_partitions(spark: SparkSession, tmp_path: Path, mor: bool) -> None:
     table = made(spark, tmp_path / "t", mor=mor, flat=True)
-    for first in (0, 50, 100):
-        table.write(first, first + 100)
+    table.batches(0, 50, 100)
     table.write(0, 30, **{OPERATION: "delete"})
     assert same(table).table.partition == []
 
@@ -100,8 +97,7 @@ def test_without_partitions(spark: SparkSession, tmp_path: Path, mor: bool) -> N
 @deep
 def test_clustering_and_cleaning(spark: SparkSession, tmp_path: Path) -> None:
     table = made(spark, tmp_path / "t", operation="bulk_insert")
-    for first in (0, 60, 120, 180):
-        table.write(first, first + 60)
+    table.batches(0, 60, 120, 180, rows=60)
     table.call("run_clustering", order="temperature")
     before = same(table)
     assert len(before.slices) > len(before.latest_slices) == 3
@@ -116,12 +112,8 @@ def test_clustering_and_cleaning(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "lost"),
     [
-        ("hoodie.clean.max.commits=1,hoodie.clean.commits.retained=3", None),
-        (
-            "hoodie.clean.max.commits=1,hoodie.clean.policy=KEEP_LATEST_FILE_VERSIONS,"
-            "hoodie.clean.fileversions.retained=2",
-            0,
-        ),
+        ("commits.retained=3", None),
+        ("policy=KEEP_LATEST_FILE_VERSIONS,hoodie.clean.fileversions.retained=2", 0),
     ],
 )
 def test_reach_is_what_queries_reach(
@@ -129,40 +121,27 @@ def test_reach_is_what_queries_reach(
 ) -> None:
     """At the oldest time travel all rows are there, and one commit earlier they are not."""
     table = made(spark, tmp_path / "t")
-    for _ in range(8):
-        table.write(0, 100)
-    table.call("run_clean", options=options)
+    table.batches(*[0] * 8)
+    table.call("run_clean", options=f"hoodie.clean.max.commits=1,hoodie.clean.{options}")
     snapshot = same(table)
     oldest = raw(snapshot.window.oldest_time_travel or "")
     assert table.read(**{"as.of.instant": oldest}).count() == 100
     times = [instant.time for instant in snapshot.timeline if instant.action == "commit"]
     earlier = times[times.index(oldest) - 1]
     if lost is None:
-        with pytest.raises(
-            IllegalArgumentException, match="Cleaner cleaned up the timestamp of interest"
-        ):
+        with pytest.raises(IllegalArgumentException, match="Cleaner cleaned up the timestamp"):
             table.read(**{"as.of.instant": earlier}).count()
     else:
         assert table.read(**{"as.of.instant": earlier}).count() == lost
-    begin = raw(snapshot.window.oldest_incremental or "")
+    (end,) = (event.completion_time for event in snapshot.timeline if event.time == oldest)
     query = {
-        "hoodie.datasource.query.type": "incremental",
-        "hoodie.datasource.read.begin.instanttime": begin,
+        "query.type": "incremental",
+        "read.begin.instanttime": raw(snapshot.window.oldest_incremental or ""),
+        "read.end.instanttime": str(end),
     }
-    second = times[times.index(oldest) + 1]
-    end = {"hoodie.datasource.read.end.instanttime": _completed(snapshot, oldest)}
-    changed = table.read(**query, **end)
-    assert {row[0] for row in changed.select("_hoodie_commit_time").distinct().collect()} == {
-        oldest
-    }
+    changed = table.read(**{f"hoodie.datasource.{name}": query[name] for name in query})
+    assert {row["_hoodie_commit_time"] for row in changed.collect()} == {oldest}
     assert changed.count() == 100
-    assert second > oldest
-
-
-def _completed(snapshot: TableSnapshot, instant: str) -> str:
-    (event,) = (event for event in snapshot.timeline if event.time == instant)
-    assert event.completion_time is not None
-    return event.completion_time
 
 
 @deep
@@ -175,8 +154,7 @@ def test_an_archived_timeline(spark: SparkSession, tmp_path: Path, version: int,
     table.write(0, 30, **{OPERATION: "delete"})
     if not mor:
         table.write(0, 100, **{OPERATION: "insert_overwrite"})
-    for _ in range(14):
-        table.write(0, 100)
+    table.batches(*[0] * 14)
     snapshot = same(table)
     assert snapshot.archive.folder
     archived = inspect(str(table.path), archived=True)
@@ -191,8 +169,7 @@ def test_an_archived_timeline(spark: SparkSession, tmp_path: Path, version: int,
 @deep
 def test_savepoint_and_restore(spark: SparkSession, tmp_path: Path) -> None:
     table = made(spark, tmp_path / "t")
-    for first in (0, 50, 100):
-        table.write(first, first + 100)
+    table.batches(0, 50, 100)
     second = sorted(row.commit_time for row in table.call("show_commits", limit=10))[1]
     table.call("create_savepoint", commit_time=second)
     assert "savepoint" in [instant.action for instant in same(table).instants]
@@ -205,8 +182,7 @@ def test_savepoint_and_restore(spark: SparkSession, tmp_path: Path) -> None:
 @deep
 def test_a_half_written_delta_commit(spark: SparkSession, tmp_path: Path) -> None:
     table = made(spark, tmp_path / "t", BUCKETS, mor=True)
-    for first in (0, 50, 100):
-        table.write(first, first + 100)
+    table.batches(0, 50, 100)
     table.last_commit().unlink()
     assert len(same(table).pending) == 1
     table.write(300, 360)
@@ -222,8 +198,7 @@ def test_a_metadata_table_with_an_index(spark: SparkSession, tmp_path: Path, mor
         options["hoodie.index.type"] = "GLOBAL_RECORD_LEVEL_INDEX"
         options[f"{metadata}global.record.level.index.enable"] = "true"
     table = made(spark, tmp_path / "t", options | (BUCKETS if mor else {}), mor=mor)
-    for first in (0, 50, 100):
-        table.write(first, first + 100)
+    table.batches(0, 50, 100)
     assert same(table).table.index == ("BUCKET" if mor else "RECORD_INDEX")
     # The table about the table is a Hudi table, too.
     inner = inspect(str(table.path / ".hoodie" / "metadata"))
@@ -233,8 +208,7 @@ def test_a_metadata_table_with_an_index(spark: SparkSession, tmp_path: Path, mor
 @deep
 def test_overwritten_and_dropped_partitions(spark: SparkSession, tmp_path: Path) -> None:
     table = made(spark, tmp_path / "t")
-    for _ in range(2):
-        table.write(0, 200)
+    table.batches(0, 0, rows=200)
     table.write(0, 30, **{OPERATION: "insert_overwrite"})
     same(table)
     drop = {"hoodie.datasource.write.partitions.to.delete": "sensor_id=11"}
@@ -245,14 +219,12 @@ def test_overwritten_and_dropped_partitions(spark: SparkSession, tmp_path: Path)
 @deep
 def test_change_data_capture_and_log_compaction(spark: SparkSession, tmp_path: Path) -> None:
     captured = made(spark, tmp_path / "cdc", {"hoodie.table.cdc.enabled": "true"})
-    for first in (0, 50, 100):
-        captured.write(first, first + 100)
+    captured.batches(0, 50, 100)
     assert same(captured).table.rows == 200
     log = "hoodie.log.compaction."
     options = {f"{log}inline": "true", f"{log}enable": "true", f"{log}blocks.threshold": "2"}
     logged = made(spark, tmp_path / "logs", BUCKETS | options, mor=True)
-    for _ in range(6):
-        logged.write(0, 100)
+    logged.batches(*[0] * 6)
     same(logged)
 
 
@@ -263,8 +235,7 @@ def test_tables_of_older_versions(
     spark: SparkSession, tmp_path: Path, version: int, mor: bool
 ) -> None:
     table = made(spark, tmp_path / "t", _of(version) | (BUCKETS if mor else {}), mor=mor)
-    for first in (0, 50, 100, 150):
-        table.write(first, first + 100)
+    table.batches(0, 50, 100, 150)
     assert same(table).table.version == version
     if mor:
         table.write(0, 50, **{"hoodie.compact.inline": "true", DELTAS: "1"})
@@ -279,8 +250,7 @@ def test_tables_of_older_versions(
 @deep
 def test_an_upgraded_table_has_one_archive(spark: SparkSession, tmp_path: Path) -> None:
     table = made(spark, tmp_path / "t", ARCHIVE | _of(6))
-    for _ in range(9):
-        table.write(0, 100)
+    table.batches(*[0] * 9)
     snapshot = same(table)
     assert snapshot.unread in (".hoodie/archived", ".hoodie/history")
     assert len(snapshot.notes) == 1

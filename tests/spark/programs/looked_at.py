@@ -38,6 +38,11 @@ class Made:
         readings = sensor_readings(self.spark, last, sensors=3, seed=1, first=first)
         self.save(readings, options)
 
+    def batches(self, *firsts: int, rows: int = 100) -> None:
+        """Write a batch of this many readings from each of the first numbers on."""
+        for first in firsts:
+            self.write(first, first + rows)
+
     def save(self, rows: DataFrame, options: dict[str, str]) -> None:
         writer = rows.write.format("hudi").options(**self.options | options)
         writer.mode("append").save(str(self.path))

@@ -44,10 +44,13 @@ def line(snapshot: TableSnapshot, check: str) -> str:
     return next(each.line() for each in snapshot.health if each.check == check)
 
 
+def stamp(query: str, batch: object) -> dict[str, str]:
+    return {"hudilab.query_id": query, "hudilab.batch_id": str(batch)}
+
+
 def write(table: HandMade, *queries: str) -> None:
     for i, query in enumerate(queries):
-        extra = {"hudilab.query_id": query, "hudilab.batch_id": str(i)}
-        table.commit(10 + i, 10 + i, {A: 5}, extra=extra)
+        table.commit(10 + i, 10 + i, {A: 5}, extra=stamp(query, i))
 
 
 def archive_a_commit(table: HandMade) -> None:

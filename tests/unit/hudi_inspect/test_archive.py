@@ -69,6 +69,9 @@ def test_an_archive_in_any_order_and_without_content(table: HandMade) -> None:
 def test_a_damaged_archive(table: HandMade) -> None:
     history = table.archive((1, 2, "commit", None))
     file = next(history.glob("*.parquet"))
+    text = parquet.read_table(file).set_column(3, "metadata", pa.array(["text"]))
+    parquet.write_table(text, file)
+    assert ' contains metadata="text", which is not binary; ' in problem(table, archived=True)
     file.write_bytes(b"PAR1")
     assert problem(table, archived=True) == (
         f"the archived timeline's file file://{file} is damaged; if it is damaged, restore it from "

@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,101 +17,70 @@ from unit.hudi_inspect.tables import A, look, write
 from hudi_inspect.units import plain
 from hudilab_cli import cli
 
-
-def hudilab(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["hudilab", "inspect", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    return int(caught.value.code or 0)
+Run = Callable[..., tuple[int, str, str]]
 
 
-def test_check_is_an_exit_code(
-    table: HandMade, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def hudilab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `hudilab inspect`; return its exit code, output and errors."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["hudilab", "inspect", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        return int(caught.value.code or 0), *capsys.readouterr()
+
+    return run
+
+
+def test_check_is_an_exit_code(table: HandMade, hudilab: Run) -> None:
     write(table, "a", "b")
-    assert hudilab(monkeypatch, str(table.root), "--check") == 0
-    assert [text[:4] for text in capsys.readouterr().out.splitlines()] == ["ok  "] * 8
+    code, out, _ = hudilab(table.root, "--check")
+    assert (code, [text[:4] for text in out.splitlines()]) == (0, ["ok  "] * 8)
     write(table, "a", "b", "a")
-    assert hudilab(monkeypatch, str(table.root), "--check") == 1
-    assert capsys.readouterr().out.count("FAIL two writers") == 1
-    assert hudilab(monkeypatch, str(table.root)) == 0
-    assert "FAIL two writers" in capsys.readouterr().out
+    code, out, _ = hudilab(table.root, "--check")
+    assert (code, out.count("FAIL two writers")) == (1, 1)
+    code, out, _ = hudilab(table.root)
+    assert (code, out.count("FAIL two writers")) == (0, 1)
 
 
-def test_a_refusal_is_one_line_and_exit_code_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert hudilab(monkeypatch, str(tmp_path / "none")) == 1
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err.count("\n")) == ("", 1)
-    assert shown.err.startswith(f"hudilab: {tmp_path}/none does not exist; ")
+def test_a_refusal_is_one_line_and_exit_code_1(tmp_path: Path, hudilab: Run) -> None:
+    remedy = "give the table's folder: hudi-inspect TABLE"
+    error = f"hudilab: {tmp_path}/none does not exist; {remedy}\n"
+    assert hudilab(tmp_path / "none") == (1, "", error)
 
 
 def test_json_has_the_partition_and_the_instant_that_were_asked_for(
-    table: HandMade, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    table: HandMade, hudilab: Run
 ) -> None:
     table.commit(10, 12, {A: 5})
-    location = str(table.root)
-    assert hudilab(monkeypatch, location, "--json", "--partition", "sensor_id=10") == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert list(answer) == [
-        "table",
-        "instants",
-        "pending",
-        "writers",
-        "reach",
-        "health",
-        "partition",
-        "notes",
-    ]
-    assert answer["partition"]["slices"][0]["group"] == A
-    assert hudilab(monkeypatch, location, "--instant", at(10)) == 0
-    assert json.loads(capsys.readouterr().out)["commit"]["operationType"] == "INSERT"
+    report = json.loads(hudilab(table.root, "--json", "--partition", "sensor_id=10")[1])
+    names = "table instants pending writers reach health partition notes"
+    assert " ".join(report) == names
+    assert report["partition"]["slices"][0]["group"] == A
+    code, out, _ = hudilab(table.root, "--instant", at(10))
+    assert (code, json.loads(out)["commit"]["operationType"]) == (0, "INSERT")
 
 
-def test_html_goes_anywhere_but_into_the_table(
-    table: HandMade, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_html_goes_anywhere_but_into_the_table(table: HandMade, hudilab: Run) -> None:
     table.commit(10, 12, {A: 5})
-    location, ends = str(table.root), "hudi-inspect TABLE --html FILE"
     inside, nowhere = table.root / "page.html", table.root.parent / "none" / "page.html"
-    assert hudilab(monkeypatch, location, "--html", str(inside)) == 1
-    assert capsys.readouterr().err == (
-        f"hudilab: --html {inside} is inside the table's folder; choose a file outside it: {ends}\n"
-    )
-    assert hudilab(monkeypatch, location, "--html", str(nowhere)) == 1
-    assert capsys.readouterr().err == (
-        f"hudilab: cannot write {nowhere}: No such file or directory; choose another file: {ends}\n"
-    )
+    for page, problem, remedy in (
+        (inside, f"--html {inside} is inside the table's folder", "choose a file outside it"),
+        (nowhere, f"cannot write {nowhere}: No such file or directory", "choose another file"),
+    ):
+        error = f"hudilab: {problem}; {remedy}: hudi-inspect TABLE --html FILE\n"
+        assert hudilab(table.root, "--html", page) == (1, "", error)
     page = table.root.parent / "page.html"
-    assert hudilab(monkeypatch, location, "--html", str(page)) == 0
+    assert hudilab(table.root, "--html", page)[0] == 0
     assert page.read_text().startswith("<!DOCTYPE html>")
 
 
-def test_the_command_loads_neither_a_jvm_nor_pandas(table: HandMade) -> None:
-    table.commit(10, 12, {A: 5})
-    script = (
-        "import sys; sys.argv = ['hudilab', 'inspect', sys.argv[1]]\n"
-        "from hudilab_cli.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "heavy = {'pandas', 'numpy', 'pyspark', 'py4j', 'pyarrow', 'hudi', 'boto3', 'matplotlib'}\n"
-        "print(sorted(heavy & sys.modules.keys()))\n"
-    )
-    command = [sys.executable, "-c", script, str(table.root)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_the_text(
-    table: HandMade, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_text(table: HandMade, hudilab: Run) -> None:
     write(table, "a")
     shutil.rmtree(table.root / "sensor_id=10")
     table.base(10, A)
-    assert hudilab(monkeypatch, str(table.root)) == 0
-    lines = [text.rstrip() for text in capsys.readouterr().out.splitlines()]
-    assert lines[:13] == [
+    assert hudilab(table.root)[1].splitlines()[:13] == [
         "table           readings, COPY_ON_WRITE, version 9",
         "read by         Hudi 1.1 and later, hudi-rs 0.5",
         f"location        file://{table.root}",
@@ -142,43 +112,34 @@ def test_a_narrow_terminal_shows_whole_columns(table: HandMade) -> None:
 @pytest.mark.parametrize(
     "operation", ["[/x]", "[link=http://x]y[/link]", "\x1b]0;x\x07", "\u202e", "a\nok", "\ud800"]
 )
-def test_text_of_a_table_is_data(
-    table: HandMade,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    operation: str,
-) -> None:
+def test_text_of_a_table_is_data(table: HandMade, hudilab: Run, operation: str) -> None:
     name = table.instant(10, 12, "commit", json.dumps({"operationType": operation}).encode())
     odd = table.root / "p\x1b[31m'\nx"
     odd.mkdir()
     (odd / f"g_0-1-1_{name}.orc").touch()
-    location = str(table.root)
-    for options in ([], ["--json"], ["--check"], ["--instant", name]):
-        assert hudilab(monkeypatch, location, *options) == 0
-        shown = capsys.readouterr().out
-        assert shown.replace("\n", "").isprintable()
-    assert hudilab(monkeypatch, location) == 0
-    assert plain(operation.lower()) in capsys.readouterr().out
-    assert hudilab(monkeypatch, location, "--partition", "none") == 1
-    assert capsys.readouterr().err.endswith(
-        f"hudi-inspect '{table.root}' --partition=$'p\\x1b[31m\\'\\x0ax'\n"
+    for options in (["--json"], ["--check"], ["--instant", name], []):
+        code, out, _ = hudilab(table.root, *options)
+        assert code == 0
+        assert out.replace("\n", "").isprintable()
+    assert plain(operation.lower()) in out
+    code, _, error = hudilab(table.root, "--partition", "none")
+    assert (code, error.partition("choose one: ")[2]) == (
+        1,
+        f"hudi-inspect '{table.root}' --partition=$'p\\x1b[31m\\'\\x0ax'\n",
     )
 
 
 @pytest.mark.parametrize("option", ["", "--json", "--check", "--html", "--instant"])
 def test_what_cannot_be_read_is_a_line_and_exit_code_1(
-    table: HandMade,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    option: str,
+    table: HandMade, hudilab: Run, option: str
 ) -> None:
     table.commit(10, 12, {A: 5})
     table.instant(20, 22, "commit", b"[]")
-    values = {"--html": [str(table.root.parent / "page.html")], "--instant": [at(10)]}
-    words = [option, *values.get(option, [])] if option else []
-    assert hudilab(monkeypatch, str(table.root), *words) == 1
-    shown = capsys.readouterr()
-    where = shown.out if option in ("", "--json") else shown.err
+    values = {"--html": str(table.root.parent / "page.html"), "--instant": at(10)}
+    options = filter(None, (option, values.get(option)))
+    code, out, error = hudilab(table.root, *options)
+    assert code == 1
+    where = out if option in ("", "--json") else error
     assert where.count(f"the commit {at(20)} can't be read: ") == 1
 
 

@@ -29,31 +29,8 @@ from hudi_inspect.errors import InspectError
 
 SECONDS = 20  # for one table; the machine may be busy
 ODD_TEXTS = (
-    "\x1b]0;x\x07\x1b[31m",
-    "\u202eabc\u2066",
-    "a\nok   all checks passed",
-    "[link=http://x]y[/link]",
-    "[/x]",
-    "[bold]",
-    "</script><script>alert(1)</script><!--",
-    "__proto__",
-    "constructor",
-    "{{data}}",
-    "'; echo x; '",
-    "$(echo x)",
-    "\ud800",
-    "9" * 5000,
-    "²",
-    "٣",
-    "",
-    "x" * 100_000,
-    "../../etc",
-    "/dev/zero",
-    "\x00",
-    "\x9b31m",
-    "[1]",
-    '{"a": {}}',
-    "[" * 5000,
+    *json.loads(Path(__file__).with_name("odd_texts.json").read_text("utf-8")),
+    *("9" * 5000, "x" * 100_000, "[" * 5000),
 )
 ODD_VALUES: tuple[Any, ...] = (
     *ODD_TEXTS,
@@ -160,7 +137,6 @@ def check_texts(texts: list[str]) -> None:
         is_report = "\n" in text and "Health" in text  # else it is a line
         odd = {char for char in text if not char.isprintable()} - ({"\n"} if is_report else set())
         assert not odd, odd
-        assert not re.search(r"\brm ", text), text
 
 
 def spoil_bytes(data: bytes, rng: random.Random) -> bytes:

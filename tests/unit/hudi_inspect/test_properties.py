@@ -16,30 +16,23 @@ from hudilab.files import read_properties
 
 
 def test_no_table(tmp_path: Path) -> None:
-    ends = "give the folder that contains .hoodie: hudi-inspect TABLE"
-    assert refusal(tmp_path) == (
-        f"file://{tmp_path} is not a Hudi table: it has no .hoodie/hoodie.properties; {ends}"
-    )
-    assert refusal(tmp_path / "none") == (
-        f"{tmp_path}/none does not exist; give the table's folder: hudi-inspect TABLE"
-    )
+    (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
-    assert refusal(tmp_path / "file") == (
-        f"{tmp_path}/file is a file; give the table's folder: hudi-inspect TABLE"
-    )
-    assert refusal("gs://bucket/table") == (
-        "cannot read gs:// URIs; give a path, or a file://, s3:// or s3a:// URI: hudi-inspect TABLE"
-    )
-    assert refusal("s3://") == "s3:// has no bucket name; write it as s3://BUCKET/PATH/TO/TABLE"
-
-
-def test_a_parent_of_tables(tmp_path: Path) -> None:
     for name in ("lab/b", "lab/a", "deep/er/still/c"):
         HandMade(tmp_path / name)
-    assert refusal(tmp_path) == (
-        f"file://{tmp_path} is not a table but contains 2: {tmp_path}/lab/a, {tmp_path}/lab/b; "
-        f"choose one: hudi-inspect {tmp_path}/lab/a"
-    )
+    folder = "give the table's folder: hudi-inspect TABLE"
+    for location, error in {
+        f"{tmp_path}/empty": f"file://{tmp_path}/empty is not a Hudi table: it has no "
+        ".hoodie/hoodie.properties; give the folder that contains .hoodie: hudi-inspect TABLE",
+        f"{tmp_path}/none": f"{tmp_path}/none does not exist; {folder}",
+        f"{tmp_path}/file": f"{tmp_path}/file is a file; {folder}",
+        "gs://bucket/table": "cannot read gs:// URIs; give a path, or a file://, s3:// or s3a:// "
+        "URI: hudi-inspect TABLE",
+        "s3://": "s3:// has no bucket name; write it as s3://BUCKET/PATH/TO/TABLE",
+        str(tmp_path): f"file://{tmp_path} is not a table but contains 2: {tmp_path}/lab/a, "
+        f"{tmp_path}/lab/b; choose one: hudi-inspect {tmp_path}/lab/a",
+    }.items():
+        assert refusal(location) == error
 
 
 @pytest.mark.parametrize(
@@ -76,28 +69,19 @@ def test_the_constants_are_those_of_the_sink() -> None:
 
 
 def test_another_version(tmp_path: Path) -> None:
-    newer = HandMade(tmp_path / "newer", version=10)
-    assert refusal(newer) == (
-        f"file://{newer.root} has table version 10, but inspect supports no version newer than 9; "
-        "use the Hudi release that wrote it: CALL show_timeline(table => 'NAME')"
-    )
-    older = HandMade(tmp_path / "older", version=5)
-    assert refusal(older) == (
-        f"file://{older.root} has table version 5, but inspect supports no version older than 6; "
-        "upgrade the table: CALL upgrade_table(table => 'NAME', to_version => 'SIX')"
-    )
+    for version, limit, remedy in (
+        (10, "newer than 9", "use the Hudi release that wrote it: CALL show_timeline(table => "),
+        (5, "older than 6", "upgrade the table: CALL upgrade_table(table => "),
+    ):
+        table = HandMade(tmp_path / str(version), version=version)
+        assert refusal(table).startswith(
+            f"file://{table.root} has table version {version}, but inspect supports no version "
+            f"{limit}; {remedy}"
+        )
 
 
-@pytest.mark.parametrize(
-    ("version", "readers"),
-    [
-        (6, "Hudi 0.14 and later, hudi-rs 0.5"),
-        (7, "Hudi 1.0 and later, hudi-rs 0.5"),
-        (8, "Hudi 1.0 and later, hudi-rs 0.5"),
-        (9, "Hudi 1.1 and later, hudi-rs 0.5"),
-    ],
-)
-def test_the_releases_that_read_a_version(tmp_path: Path, version: int, readers: str) -> None:
+@pytest.mark.parametrize(("version", "oldest"), [(6, "0.14"), (7, "1.0"), (8, "1.0"), (9, "1.1")])
+def test_the_releases_that_read_a_version(tmp_path: Path, version: int, oldest: str) -> None:
     table = HandMade(tmp_path / "t", version=version)
     table.commit(10, 12, {A: 5})
-    assert dict(about(look(table)))["read by"] == readers
+    assert dict(about(look(table)))["read by"] == f"Hudi {oldest} and later, hudi-rs 0.5"

@@ -61,20 +61,13 @@ def wide(table: HandMade, *, files: int, columns: int) -> None:
         file.write_bytes(one.read_bytes())
 
 
-def test_the_steps_of_a_footer_are_no_other_file_s(
-    table: HandMade, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("files", "rows_counted"), [(6, 5 + 6 * 7), (20, None)])
+def test_the_steps_of_a_footer_are_its_own_and_those_of_all_footers_end_without_a_note(
+    table: HandMade, monkeypatch: pytest.MonkeyPatch, files: int, rows_counted: int | None
 ) -> None:
     monkeypatch.setattr(rows, "STEPS", 1000)
-    wide(table, files=6, columns=100)  # 816 steps each
-    assert (look(table).notes, look(table).table.rows) == ([], 5 + 6 * 7)
-
-
-def test_the_steps_of_all_footers_end_without_a_word_of_damage(
-    table: HandMade, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rows, "STEPS", 1000)
-    wide(table, files=20, columns=100)
-    assert (look(table).notes, look(table).table.rows) == ([], None)
+    wide(table, files=files, columns=100)  # 816 steps each
+    assert (look(table).notes, look(table).table.rows) == ([], rows_counted)
 
 
 @pytest.mark.parametrize(

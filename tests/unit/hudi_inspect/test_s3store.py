@@ -20,13 +20,12 @@ def test_s3_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",
         "AWS_ACCESS_KEY_ID": "x",
-        "AWS_SECRET_ACCESS_KEY": "secret-of-nobody",
+        "AWS_SECRET_ACCESS_KEY": "canary-4711",
         "AWS_EC2_METADATA_DISABLED": "true",
     }.items():
         monkeypatch.setenv(name, value)
     assert refusal("s3://bucket/table") == (
-        "cannot read bucket 'bucket': the server does not answer; start it (on this machine: "
-        "hudilab services start s3), or fix AWS_ENDPOINT_URL_S3, then try again: "
+        f"cannot read bucket 'bucket': the server does not answer; {START}, then try again: "
         "hudi-inspect TABLE"
     )
 
@@ -35,35 +34,26 @@ def refused(code: str) -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": "canary-4711"}}, "GetObject")
 
 
+GRANT = f"access denied; grant s3:ListBucket and s3:GetObject, or fix {CHAIN}"
+KEY = f"the server rejected the access key or its secret (InvalidAccessKeyId); fix {CHAIN}"
+START = "start it (on this machine: hudilab services start s3), or fix AWS_ENDPOINT_URL_S3"
+CHECK = f"check AWS_ENDPOINT_URL_S3 and {CHAIN}"
+OTHER = {"error": "canary-4711"}
+
+
 @pytest.mark.parametrize(
     ("error", "why"),
     [
         (refused("NoSuchBucket"), "it does not exist; fix the URI"),
-        (
-            refused("AccessDenied"),
-            f"access denied; grant s3:ListBucket and s3:GetObject, or fix {CHAIN}",
-        ),
-        (
-            NoCredentialsError(),
-            f"access denied; grant s3:ListBucket and s3:GetObject, or fix {CHAIN}",
-        ),
-        (
-            refused("InvalidAccessKeyId"),
-            f"the server rejected the access key or its secret (InvalidAccessKeyId); fix {CHAIN}",
-        ),
+        (refused("AccessDenied"), GRANT),
+        (NoCredentialsError(), GRANT),
+        (refused("InvalidAccessKeyId"), KEY),
         (
             EndpointConnectionError(endpoint_url="http://canary-4711"),
-            "the server does not answer; start it (on this machine: hudilab services start s3), or "
-            "fix AWS_ENDPOINT_URL_S3",
+            f"the server does not answer; {START}",
         ),
-        (
-            refused("SlowDown"),
-            f"the request failed (SlowDown); check AWS_ENDPOINT_URL_S3 and {CHAIN}",
-        ),
-        (
-            ResponseStreamingError(error="canary-4711"),
-            f"the request failed (no error code); check AWS_ENDPOINT_URL_S3 and {CHAIN}",
-        ),
+        (refused("SlowDown"), f"the request failed (SlowDown); {CHECK}"),
+        (ResponseStreamingError(**OTHER), f"the request failed (no error code); {CHECK}"),
     ],
 )
 def test_what_s3_refuses(error: Exception, why: str) -> None:

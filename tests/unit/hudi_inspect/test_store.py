@@ -174,7 +174,6 @@ def test_a_large_file_is_not_read(table: HandMade, name: str) -> None:
     os.truncate(file, 2**40)
     text = problem(table) if name == "timeline" else refusal(table)
     assert f"file://{file} has 1024.0 GiB, more than the limit of " in text
-    assert "rm " not in text
 
 
 def test_properties_behind_a_link_to_itself(table: HandMade) -> None:
