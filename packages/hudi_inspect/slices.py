@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hudi_inspect.names import Entry, Instant
-from hudi_inspect.names import parse_file as parse_file
+from hudi_inspect.names import Entry, Instant, parse_file
 
 _Group = tuple[str, str]  # partition, file group
 

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from urllib.parse import unquote
 
 from hudi_inspect.errors import InspectError, TooLarge, Unreadable, missing_package
-from hudi_inspect.names import Entry as Entry
+from hudi_inspect.names import Entry
 from hudi_inspect.units import quoted, size
 
 A = TypeVar("A")

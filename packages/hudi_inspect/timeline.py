@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from hudi_inspect.content import MAX_CONTENT, parse_content
 from hudi_inspect.errors import InspectError, TooLarge, Unreadable
-from hudi_inspect.names import Instant as Instant
-from hudi_inspect.names import instants_of as instants_of
+from hudi_inspect.names import Instant
 from hudi_inspect.records import parse_commit
 from hudi_inspect.store import Store, typed
 

@@ -17,7 +17,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FuncFormatter, MaxNLocator
 
-from hudi_inspect.slices import parse_file
+from hudi_inspect.names import parse_file
 from hudilab_lessons.timeline import letters
 
 # The colours of Okabe and Ito, which colour-blind readers can distinguish, unlike

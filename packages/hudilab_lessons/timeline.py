@@ -8,9 +8,7 @@ from collections.abc import Iterable
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from hudi_inspect.slices import parse_file
-from hudi_inspect.store import Entry
-from hudi_inspect.timeline import Instant, instants_of
+from hudi_inspect.names import Entry, Instant, instants_of, parse_file
 from hudi_sink.files import list_files
 
 

@@ -13,8 +13,9 @@ from unit.hudi_inspect.tables import A, look, problem, refusal
 
 from hudi_inspect import inspect
 from hudi_inspect.errors import InspectError, Unreadable
+from hudi_inspect.names import Entry
 from hudi_inspect.snapshot import Options, read_snapshot
-from hudi_inspect.store import FOLDER_LEVELS, DiskStore, Entry, Vanished
+from hudi_inspect.store import FOLDER_LEVELS, DiskStore, Vanished
 
 
 def test_nothing_is_written(table: HandMade) -> None:
