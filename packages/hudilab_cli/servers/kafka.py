@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import trustme
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AdminClient,
@@ -17,11 +18,17 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from hudilab.errors import ServiceError
+from hudilab.files import write_private
 from hudilab.settings import Settings
 from hudilab_cli.servers import process
-from hudilab_cli.servers.certificates import CA, make_certificates
 from hudilab_cli.servers.process import HOST
 from hudilab_jobs.kafka.connection import Access, broker_access, kafka_groups, password
 from hudilab_jobs.kafka.topics import create_topics
@@ -30,6 +37,7 @@ from hudilab_spark.jars import verify
 from hudilab_spark.java import run_quietly
 from hudilab_spark.server_records import read_record
 
+CA = "ca.pem"  # in the broker's folder: the certificate that clients trust
 PARTITIONS = 3  # of each topic that the settings name
 
 
@@ -124,12 +132,30 @@ def _write_settings(
     }
     lines = process.render(settings, "kafka.properties", **values)
     if users:
-        make_certificates(folder)
+        _make_certificates(folder)
         lines |= process.render(settings, "kafka-users.properties", **values)
     client = process.render(settings, "kafka-client.properties", **values)
     process.write_settings(folder / "server.properties", lines)
     process.write_settings(folder / "client.properties", client)
     process.copy_settings(settings, "log4j2.properties", folder)
+
+
+def _make_certificates(folder: Path) -> None:
+    """Write `ca.pem` and `server.pem`, unless they exist: the latter has the server's private key.
+
+    Clients that trust an existing `ca.pem` go on trusting the broker.
+    """
+    ca_file, server_file = folder / CA, folder / "server.pem"
+    if ca_file.exists() and server_file.exists():
+        return
+    ca = trustme.CA(organization_name="Hudi Streaming Lab")
+    server = ca.issue_cert("localhost", HOST)
+    # Kafka reads a key in PKCS 8 only.
+    key = load_pem_private_key(server.private_key_pem.bytes(), None)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    chain = [blob.bytes() for blob in (*server.cert_chain_pems, ca.cert_pem)]
+    write_private(server_file, b"".join((pem, *chain)).decode())
+    ca.cert_pem.write_to_path(ca_file)
 
 
 def _new_id() -> str:

@@ -6,8 +6,7 @@ import base64
 import uuid
 from pathlib import Path
 
-from hudilab_cli.servers.certificates import make_certificates
-from hudilab_cli.servers.kafka import _new_id
+from hudilab_cli.servers.kafka import _make_certificates, _new_id
 
 RESERVED = {number.to_bytes(16) for number in range(100)}  # Kafka keeps the first hundred
 
@@ -30,7 +29,7 @@ def test_a_key_is_private_even_where_a_file_of_its_name_was_not(tmp_path: Path) 
     file = tmp_path / "server.pem"
     file.touch(mode=0o644)
     file.chmod(0o644)
-    make_certificates(tmp_path)
-    assert "PRIVATE KEY" in file.read_text("utf-8")
+    _make_certificates(tmp_path)
+    assert "BEGIN PRIVATE KEY" in file.read_text("utf-8")
     assert file.stat().st_mode & 0o777 == 0o600
     assert "PRIVATE KEY" not in (tmp_path / "ca.pem").read_text("utf-8")

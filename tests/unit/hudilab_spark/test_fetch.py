@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
-import ipaddress
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -14,10 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+import trustme
 
 from hudilab.errors import JarError
 from hudilab_spark.fetch import fetch, repository
@@ -226,44 +221,16 @@ def test_of_a_connection_cut_each_time_nothing_is_kept(lab: Lab, server: Server)
     assert lab.files() == []
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate of our own for 127.0.0.1 that no public store knows, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "inspecting proxy")])
-    now, address = datetime.datetime.now(datetime.UTC), ipaddress.ip_address("127.0.0.1")
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(address)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem, private = folder / "ca.pem", folder / "key.pem"
-    pem.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    private.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return pem, private
-
-
 def test_a_certificate_that_python_is_told_to_trust(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pem, key = certificate(tmp_path)
+    proxy, pem = trustme.CA(), tmp_path / "ca.pem"
+    proxy.cert_pem.write_to_path(pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pem, key)
+    proxy.issue_cert("127.0.0.1").configure_cert(context)
     with Server(lab.repository, context) as server:
         monkeypatch.setenv("HUDILAB_JARS_URL", server.url)
-        assert "certificate verify failed: self-signed certificate" in refused(lab)
+        assert "certificate verify failed: unable to get local issuer" in refused(lab)
         assert lab.files() == []
         monkeypatch.setenv("SSL_CERT_FILE", str(pem))
         assert [path.read_bytes() for path in lab.fetch()] == list(DATA.values())
