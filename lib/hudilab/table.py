@@ -170,18 +170,6 @@ class TableSpec:
         # Keys that are unique in the table would become unique in a partition only.
         return fixed | ({"index": "global"} if self.is_global() else {})
 
-    def sql_properties(self) -> dict[str, str]:
-        """Return the TBLPROPERTIES with which SQL writes to the table as the spec does.
-
-        Without them SQL assumes Hudi's default index: a MERGE or INSERT into a bucketed table
-        succeeds, and every later upsert of its stream fails.
-
-        One limit stays: with the bucket index in MERGE_ON_READ, Hudi 1.2 takes every row of a
-        MERGE's source for a match, so a MERGE that only inserts does nothing there.
-        """
-        rows = ((option.name, option.value(self)) for option in OPTIONS if option.sql)
-        return {INDEX: "SIMPLE"} | {name: value for name, value in rows if value is not None}
-
     def options_for(self, types: Mapping[str, str]) -> dict[str, str]:
         """Return write options that replace the spec's for columns of these types.
 
@@ -415,7 +403,6 @@ class Option:
         aliases: Other names under which Hudi 1.2 accepts it, or keeps it in `hoodie.properties`.
         label: Its name in messages; only for what is fixed for the table's life.
         default: What Hudi assumes for a table whose `hoodie.properties` lacks it.
-        sql: SQL needs it as a table property, because `hoodie.properties` lacks it.
     """
 
     name: str
@@ -426,7 +413,6 @@ class Option:
     aliases: tuple[str, ...] = ()
     label: str = ""
     default: str | None = None
-    sql: bool = False
 
     def in_properties(self, properties: Mapping[str, str]) -> str | None:
         """Return the value in a table's `hoodie.properties`, else the default."""
@@ -556,44 +542,37 @@ OPTIONS = (
         _index,
         "How an upsert finds a key's file; BUCKET computes it and opens no file.",
         field="index",
-        sql=True,
     ),
     Option(
         "hoodie.bucket.index.num.buckets",
         lambda spec: _if(spec.buckets, str(spec.buckets)),
         "File groups per partition, fixed for the table's life, over which its keys are spread.",
         field="buckets",
-        sql=True,
     ),
     Option(
         "hoodie.parquet.bloom.filter.enabled",
         lambda spec: _if(spec.buckets, "false"),
         "The bucket determines a key's file, so no file needs a filter of its keys.",
-        sql=True,
     ),
     Option(
         METADATA,
         lambda spec: _if(_record(spec)),
         "The metadata table holds the record index.",
-        sql=True,
     ),
     Option(
         "hoodie.metadata.record.level.index.enable",
         lambda spec: _if(spec.index == "RECORD_LEVEL_INDEX"),
         "The record index: a partition's keys, and the file that holds each.",
-        sql=True,
     ),
     Option(
         "hoodie.metadata.global.record.level.index.enable",
         lambda spec: _if(spec.index == "GLOBAL_RECORD_LEVEL_INDEX"),
         "The record index: all keys of the table, and the file that holds each.",
-        sql=True,
     ),
     Option(
         STREAMED,
         lambda spec: _if(_record(spec), "false"),
         "Written while a cluster's executors still write data, the index misses keys.",
-        sql=True,
     ),
     Option(
         "hoodie.record.index.update.partition.path",

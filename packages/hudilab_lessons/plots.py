@@ -90,7 +90,8 @@ def timelines(frames: Mapping[str, pd.DataFrame]) -> Figure:
 def batch_durations(ax: Axes, progress: pd.DataFrame) -> Axes:
     """Draw stacked bars of each micro-batch's phases in seconds.
 
-    `progress`: as `hudilab_spark.streams.progress_rows` returns it.
+    Args:
+        progress: Columns batch, triggerExecution and phases of Spark's `durationMs`, in ms.
     """
     phases = [
         name
@@ -206,15 +207,6 @@ def ranges(axes: Iterable[Axes], states: Mapping[str, pd.DataFrame], column: str
         ax.invert_yaxis()
         ax.set(xlabel=column, title=title)
         ax.grid(axis="x", alpha=0.3)
-
-
-def temperatures(ax: Axes, readings: pd.DataFrame) -> Axes:
-    """Draw a box plot of temperatures (degrees) per sensor; `readings`: sensor_id, temperature."""
-    groups = {key: rows.astype(float) for key, rows in readings.groupby("sensor_id")["temperature"]}
-    ax.boxplot(list(groups.values()), showfliers=False)
-    ax.set_xticks(range(1, len(groups) + 1), [str(key) for key in groups])
-    ax.set(xlabel="sensor_id", ylabel="temperature", title="Temperatures by sensor")
-    return ax
 
 
 def price_lines(ax: Axes, prices: pd.DataFrame) -> Axes:

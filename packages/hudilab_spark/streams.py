@@ -1,4 +1,4 @@
-"""Run a bounded stream to its end, read its progress, and name the cause if it fails."""
+"""Run a bounded stream to its end, and name the cause if it fails."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql.streaming.query import StreamingQuery
@@ -14,9 +13,6 @@ from tqdm import tqdm
 
 from hudilab.errors import StreamError, is_full, root_cause
 from hudilab_spark.jvm import java_end
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RESUMES = "the stream resumes from its checkpoint"
 
@@ -186,22 +182,3 @@ def _deepest(query: StreamingQuery) -> str:
     while (cause := thrown.getCause()) is not None:
         thrown = cause
     return str(thrown.toString())
-
-
-def progress_rows(query: StreamingQuery) -> pd.DataFrame:
-    """Return one row per micro-batch from the query's own progress.
-
-    Returns:
-        Columns: batch, rows, input_rate and processed_rate (rows per second; the input rate of a
-        first batch is unknown), and the phases of Spark 3.5 `durationMs` in ms (addBatch is the
-        write; triggerExecution is the whole).
-    """
-    import pandas as pd  # here: a deployed job has no pandas and shows no frames
-
-    rows: list[dict[str, Any]] = []
-    for progress in query.recentProgress:
-        head = {"batch": progress["batchId"], "rows": progress["numInputRows"]}
-        head["input_rate"] = progress.get("inputRowsPerSecond", 0.0)
-        head["processed_rate"] = progress.get("processedRowsPerSecond", 0.0)
-        rows.append(head | dict(progress["durationMs"]))
-    return pd.DataFrame(rows).fillna(0)

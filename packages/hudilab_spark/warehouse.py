@@ -1,4 +1,4 @@
-"""Prepare, check and reset the places of tables, on disk or S3; give a table a name in SQL."""
+"""Prepare, check and reset the places of tables, on disk or S3, and give their paths to SQL."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from hudi_sink.files import delete_tree, exists, names_in
-from hudi_sink.metadata import PROPERTIES
-from hudi_sink.table_files import table_properties
 from hudilab.errors import PathError, TableError
 from hudilab.files import close_home, private_folder
 from hudilab.paths import TableLocation, local_path, rewrite_scheme
 from hudilab.settings import Settings
-from hudilab.table import TableSpec
 
 # SQL and Hudi's catalog read a path of these characters unchanged.
 _LITERAL = re.compile(r"[\w/.:-]*")
@@ -107,40 +104,6 @@ def table_uri(table: str, settings: Settings, command: str) -> str:
 
         check_warehouse(uri.rpartition("/")[0], settings)  # its probe stays out of the table
     return uri
-
-
-def register(spark: SparkSession, spec: TableSpec, location: TableLocation, name: str) -> str:
-    """Give a table a name in SQL, along with the index of its spec; return the statement.
-
-    The name must be free, or that of an external table: dropping one deletes no files.
-
-    Raises:
-        TableError: There is no table, it differs from its spec, the name is taken, or `sql_path`
-            cannot give a path to SQL.
-    """
-    uri = sql_path(spark, location.table)
-    if not exists(spark, f"{location.table}/{PROPERTIES}"):
-        raise TableError(
-            f"there is no table at {location.table}", "write to it first, then register it"
-        )
-    differences = spec.conflicts(table_properties(spark, location.table))
-    if differences:
-        raise TableError(
-            f"the existing table {location.table} differs from its TableSpec: "
-            f"{'; '.join(differences)}",
-            "register it with the spec that its stream has",
-        )
-    if spark.catalog.tableExists(name):
-        if spark.catalog.getTable(name).tableType != "EXTERNAL":
-            raise TableError(
-                f"the name {name} belongs to a view or to a table that owns its files",
-                "use another name",
-            )
-        spark.sql(f"DROP TABLE {name}")
-    properties = ", ".join(f"'{key}' = '{value}'" for key, value in spec.sql_properties().items())
-    statement = f"CREATE TABLE {name} USING hudi TBLPROPERTIES ({properties}) LOCATION '{uri}'"
-    spark.sql(statement)
-    return statement
 
 
 def sql_path(spark: SparkSession, uri: str) -> str:

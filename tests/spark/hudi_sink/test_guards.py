@@ -13,7 +13,6 @@ from hudi_sink.repairs import check_can_index
 from hudilab.errors import TableError
 from hudilab.generate import readings_table, sensor_readings
 from hudilab.paths import TableLocation, local_path, locate
-from hudilab_spark.warehouse import register
 
 SIZES = {"sensors": 2, "seed": 5}
 KEYS = {
@@ -89,7 +88,7 @@ def test_an_index_right_after_another_is_refused(
     options = spec.write_options() | KEYS
     write(rows, location, options)
     check_can_index(spark, location.table)
-    register(spark, spec, location, "twice")
+    spark.sql(f"CREATE TABLE twice USING hudi LOCATION '{location.table}'")
     for name, value in KEYS.items():
         spark.conf.set(name, value)
     spark.sql("CREATE INDEX by_part ON twice (part)")

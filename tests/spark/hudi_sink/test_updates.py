@@ -23,7 +23,7 @@ from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import TableSpec
 from hudilab_spark.streams import drain
-from hudilab_spark.warehouse import register, sql_path
+from hudilab_spark.warehouse import sql_path
 
 BOTH = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 SIZES = {"sensors": 2, "seed": 5}
@@ -132,18 +132,6 @@ def test_a_key_that_moves_is_one_row_only_with_a_global_index(
     write(elsewhere.where("reading_id BETWEEN 10 AND 14"), spec, location)  # older than stored
     stored = read(spark, location)
     assert (stored.count(), stored.where("sensor_id = 30").count()) == (rows, moved)
-    # SQL, told the index, adds a key and drops no record index.
-    register(spark, spec, location, "moving")
-    sensor_readings(spark, 41, first=40, **SIZES).createOrReplaceTempView("fresh")
-    spark.sql(
-        "MERGE INTO moving t USING fresh s ON t.reading_id = s.reading_id "
-        "WHEN NOT MATCHED THEN INSERT *"
-    )
-    assert read(spark, location).count() == rows + 1
-    file = Path(str(local_path(location.table)), ".hoodie", "hoodie.properties")
-    kept = read_properties(file.read_text()).get("hoodie.table.metadata.partitions", "")
-    assert ("record_index" in kept) == ("RECORD" in index)
-    spark.sql("DROP TABLE moving")
 
 
 def stream(
@@ -170,7 +158,10 @@ def test_a_merge_that_knows_the_index_leaves_the_stream_healthy(
 ) -> None:
     spec = upserts(table_type, buckets=2)
     stream(spark, spec, location, 2)
-    register(spark, spec, location, "told")
+    spark.sql(
+        "CREATE TABLE told USING hudi TBLPROPERTIES ('hoodie.index.type' = 'BUCKET', "
+        f"'hoodie.bucket.index.num.buckets' = '2') LOCATION '{location.table}'"
+    )
     news = later(sensor_readings(spark, 20, **SIZES), "1").where("reading_id < 15")
     new_key = F.expr("IF(reading_id < 10, sensor_id, 99)").cast("int")  # five to a new partition
     news.withColumn("sensor_id", new_key).createOrReplaceTempView("news")
@@ -189,41 +180,6 @@ def test_a_merge_that_knows_the_index_leaves_the_stream_healthy(
     assert foreign_groups(Commits(spark, location.table).file_groups(), 2) == []
 
 
-def test_a_name_in_sql_is_given_to_its_own_table_only(
-    spark: SparkSession, location: TableLocation
-) -> None:
-    spec = upserts("COPY_ON_WRITE")
-    with pytest.raises(TableError) as caught:
-        register(spark, spec, location, "mine")
-    assert str(caught.value) == (
-        f"there is no table at {location.table}; write to it first, then register it"
-    )
-    write(sensor_readings(spark, 4, **SIZES), spec, location)
-    with pytest.raises(TableError) as caught:
-        register(spark, upserts("MERGE_ON_READ"), location, "mine")
-    assert str(caught.value) == (
-        f"the existing table {location.table} differs from its TableSpec: type: the table has "
-        "COPY_ON_WRITE, the spec has MERGE_ON_READ; register it with the spec that its stream has"
-    )
-    spark.range(1).createOrReplaceTempView("mine")
-    with pytest.raises(TableError) as caught:
-        register(spark, spec, location, "mine")
-    assert str(caught.value) == (
-        "the name mine belongs to a view or to a table that owns its files; use another name"
-    )
-    spark.catalog.dropTempView("mine")
-    for _ in range(2):  # a name can be given again
-        statement = register(spark, spec, location, "mine")
-    assert statement == (
-        "CREATE TABLE mine USING hudi TBLPROPERTIES ('hoodie.index.type' = 'BUCKET', "
-        "'hoodie.bucket.index.num.buckets' = '1', 'hoodie.parquet.bloom.filter.enabled' = 'false')"
-        f" LOCATION '{location.table}'"
-    )
-    assert spark.table("mine").count() == 4
-    spark.sql("DROP TABLE mine")
-    assert read(spark, location).count() == 4
-
-
 @pytest.mark.parametrize("folder", ["ann's", "o'brien jürgen", 'a % "b" $c~'])
 def test_a_name_for_a_table_at_an_odd_path(
     spark: SparkSession, tmp_path: Path, folder: str
@@ -231,12 +187,16 @@ def test_a_name_for_a_table_at_an_odd_path(
     spec, rows = upserts("COPY_ON_WRITE"), sensor_readings(spark, 4, **SIZES)
     location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path / folder)
     write(rows, spec, location)
-    register(spark, spec, location, "odd")
+    place = sql_path(spark, location.table)
+    spark.sql(
+        "CREATE TABLE odd USING hudi TBLPROPERTIES ('hoodie.index.type' = 'BUCKET', "
+        f"'hoodie.bucket.index.num.buckets' = '1') LOCATION '{place}'"
+    )
     spark.sql("DELETE FROM odd WHERE reading_id = 0")
     spark.sql("UPDATE odd SET temperature = 1 WHERE reading_id = 1")
     assert read(spark, location).where("temperature = 1").count() == 1
     assert (spark.table("odd").count(), read(spark, location).count()) == (3, 3)
-    for where in ("table => 'odd'", f"path => '{sql_path(spark, location.table)}'"):
+    for where in ("table => 'odd'", f"path => '{place}'"):
         instants = spark.sql(f"CALL show_timeline({where})")
         assert instants.where("state = 'COMPLETED'").count() == 3
     spark.sql("DROP TABLE odd")

@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 from hudilab.generate import readings_table, sensor_readings
 from hudilab.paths import TableLocation, locate
 from hudilab_lessons.corrections import shifted
-from hudilab_spark.warehouse import register
 
 ON = "ON t.sensor_id = s.sensor_id AND t.reading_id = s.reading_id"
 
@@ -28,7 +27,10 @@ class Table:
         self.rows = sensor_readings(spark, 30, sensors=1, seed=42)
         self.write(self.rows)
         spark.sql(f"DROP TABLE IF EXISTS {self.name}")
-        register(spark, self.spec, location, self.name)
+        spark.sql(
+            f"CREATE TABLE {self.name} USING hudi TBLPROPERTIES ('hoodie.index.type' = 'BUCKET', "
+            f"'hoodie.bucket.index.num.buckets' = '1') LOCATION '{self.path}'"
+        )
 
     def write(self, batch: DataFrame, deleted: str = "false") -> None:
         flag = F.expr(f"IF({deleted}, true, NULL)")

@@ -25,7 +25,6 @@ from hudi_sink.repairs import rewrite_table
 from hudilab.errors import StreamError, TableError
 from hudilab.paths import TableLocation, local_path, locate
 from hudilab.table import GLOBAL_INDEXES, LOCAL_INDEXES, TableSpec
-from hudilab_spark.warehouse import register
 
 ROLES = ("record_key", "partition", "ordering")
 INDEXES = (*LOCAL_INDEXES, *GLOBAL_INDEXES)
@@ -147,8 +146,10 @@ def location(tmp_path: Path) -> TableLocation:
 
 
 def merge(spark: SparkSession, spec: TableSpec, location: TableLocation, row: DataFrame) -> None:
-    """Update a row by SQL."""
-    register(spark, spec, location, "roles")
+    """Update a row by SQL, which does not read the index from the table."""
+    options = spec.write_options().items()
+    index = ", ".join(f"'{name}' = '{value}'" for name, value in options if ".index." in name)
+    spark.sql(f"CREATE TABLE roles USING hudi TBLPROPERTIES ({index}) LOCATION '{location.table}'")
     row.createOrReplaceTempView("newer")
     spark.sql("MERGE INTO roles t USING newer s ON t.k = s.k WHEN MATCHED THEN UPDATE SET *")
     spark.sql("DROP TABLE roles")

@@ -107,17 +107,14 @@ def indexed(index: str | None, **changes: Any) -> TableSpec:
 
 
 @pytest.mark.parametrize("index", INDEXES + GLOBAL)
-def test_an_index_is_told_to_writes_and_to_sql_alike(index: str) -> None:
-    options, sql = indexed(index).write_options(), indexed(index).sql_properties()
+def test_an_index_is_an_option_of_writes(index: str) -> None:
+    options = indexed(index).write_options()
     assert options["hoodie.index.type"] == index
-    assert sql["hoodie.index.type"] == index
-    assert sql.items() <= options.items()
     record = {name: options[name] for name in RECORDS.values() if name in options}
     assert record == ({RECORDS[index]: "true"} if index in RECORDS else {})
     assert ("hoodie.metadata.enable" in options) == (index in RECORDS)
     streamed = options.get("hoodie.metadata.streaming.write.enabled")
     assert streamed == ("false" if index in RECORDS else None)
-    assert record.items() <= sql.items()
     moves = options.get("hoodie.record.index.update.partition.path")
     assert moves == ("true" if index == "GLOBAL_RECORD_LEVEL_INDEX" else None)
     assert indexed(index).is_global() == (index in GLOBAL)
@@ -126,14 +123,6 @@ def test_an_index_is_told_to_writes_and_to_sql_alike(index: str) -> None:
 def test_the_default_index_can_be_named() -> None:
     named = spec(operation="upsert", buckets=4, index="BUCKET")
     assert named.write_options() == spec(operation="upsert", buckets=4).write_options()
-    assert named.sql_properties() == {
-        "hoodie.index.type": "BUCKET",
-        "hoodie.bucket.index.num.buckets": "4",
-        "hoodie.parquet.bloom.filter.enabled": "false",
-    }
-    # Never empty: TBLPROPERTIES () is a syntax error.
-    assert spec(operation="upsert").sql_properties() == {"hoodie.index.type": "SIMPLE"}
-    assert SPEC.sql_properties() == {"hoodie.index.type": "SIMPLE"}
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])

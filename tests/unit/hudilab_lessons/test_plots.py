@@ -22,7 +22,6 @@ from hudilab_lessons.plots import (
     slices,
     stacked_files,
     task_times,
-    temperatures,
     timeline,
     timelines,
 )
@@ -49,7 +48,6 @@ PROGRESS = pd.DataFrame(  # batch 4's phases take longer than the whole: nothing
         "triggerExecution": [3000, 1400],
     }
 )
-READINGS = pd.DataFrame({"sensor_id": [10, 9, 9], "temperature": [5, 1, 3]})
 TASKS = pd.DataFrame(
     [(5, at(9), at(10)), (2, at(4), at(8)), (2, at(3), at(5))],
     columns=["stage", "started", "ended"],
@@ -128,11 +126,6 @@ def test_a_file_is_a_bar_from_its_lowest_to_its_highest_value(ax: Any) -> None:
     assert [(bar.get_x(), bar.get_width()) for bar in ax.patches] == [(1, 4), (2, 1)]
 
 
-def test_temperatures_have_a_box_for_each_sensor(ax: Any) -> None:
-    temperatures(ax, READINGS)
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["9", "10"]
-
-
 def test_tasks_are_bars_from_start_to_end_by_stage(ax: Any) -> None:
     task_times(ax, TASKS)
     assert [(bar.get_x(), bar.get_width()) for bar in ax.patches] == [(0, 2), (1, 4), (6, 1)]
@@ -160,7 +153,6 @@ def test_a_slice_ends_where_another_one_supersedes_it_and_a_dot_is_a_log(ax: Any
     [
         (timeline, INSTANTS),
         (batch_durations, PROGRESS),
-        (temperatures, READINGS),
         (task_times, TASKS),
         (price_lines, PRICES),
         (slices, SLICES),
