@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 
@@ -24,30 +26,7 @@ if TYPE_CHECKING:
     from hudilab_lessons.lesson import Lab
 
 PATIENCE = 60.0  # seconds
-# Runs the functions of a lesson's stream in a separate program, which waits to be killed after its
-# first write to a table.
-VICTIM = """\
-import json, sys, time
-from pyspark.sql import functions as F
-from hudilab import load_settings
-from hudilab_cli.servers.kafka import find_broker
-from hudilab_spark import open_session
-
-job = json.loads(sys.argv[1])
-settings = load_settings(job["runtime"])
-spark = open_session(settings, app="faults_victim", groups=("core", "kafka"))
-globals().update(job["values"])
-source |= find_broker(settings).access().spark_options()
-exec(job["code"])
-finish = save
-
-def save(rows, table):
-    finish(rows, table)
-    if paths[table] == job["first"]:
-        time.sleep(600)
-
-run()
-"""
+VICTIM = "hudilab_lessons.programs.killed_stream"
 
 
 def source_name(run_id: str) -> str:
@@ -181,17 +160,11 @@ def kill_stream(lab: Lab, names: Mapping[str, Any], first: str) -> None:
     """
     functions = [inspect.getsource(value) for value in names.values() if callable(value)]
     values = {name: value for name, value in names.items() if not callable(value)}
-    # All accounts see a process's arguments, so the program looks up Kafka's login itself.
-    values["source"] = {
-        name: text for name, text in values["source"].items() if not name.startswith("kafka.")
-    }
-    job = {"runtime": lab.settings.runtime, "first": first}
+    job = {"runtime": lab.settings.runtime, "first": first, "values": values}
     before = _commits(lab, first)
-    kill_when(
-        lambda: _commits(lab, first) > before,
-        VICTIM,
-        job | {"values": values, "code": "\n".join(functions)},
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "lesson_stream.py").write_text("\n".join(functions), "utf-8")
+        kill_when(lambda: _commits(lab, first) > before, VICTIM, job | {"folder": folder})
 
 
 def _commits(lab: Lab, table: str) -> int:

@@ -31,36 +31,7 @@ from hudilab_lessons.timeline import INSTANT, instants
 # Variables of a session that a separate program must not inherit.
 SESSION = ("PYSPARK_", "HUDILAB_LOG_FILE")
 PATIENCE = 180.0  # seconds
-# Writes a stream to a table, and stops by itself where a kill is to hit it: within the commit of
-# batch `in`, or between the commit of batch `after` and Spark's record of it.
-VICTIM = """\
-import json, sys, time
-from pyspark.sql import functions as F
-from hudi_sink import ExactlyOnceSink
-from hudilab import TableLocation, load_settings, readings_table, sensor_stream
-from hudilab_spark import drain, open_session
-
-job = json.loads(sys.argv[1])
-spark = open_session(load_settings(job["runtime"]), app="faults_victim")
-location = TableLocation(**job["location"])
-spec, batches = readings_table(name=location.name), job["source"]["batches"]
-# Without a sort mode, a sink on S3 writes nothing until all rows have been read.
-extra = {"hoodie.bulkinsert.sort.mode": "NONE"}
-sink = ExactlyOnceSink(spark, spec, location, job["source"], batches, extra=extra)
-
-def write_batch(batch, number):
-    if number == job["in"]:  # the last reading takes ten minutes
-        last = (number + 1) * job["stream"]["rows_per_batch"] - 1
-        hang = F.udf(lambda reading: time.sleep(600) if reading == last else reading, "long")
-        batch = batch.withColumn("reading_id", hang("reading_id"))
-    sink.write_batch(batch, number)
-    if number == job["after"]:  # Hudi has committed, Spark has not recorded it
-        time.sleep(600)
-
-stream = sensor_stream(spark, **job["stream"]).writeStream.foreachBatch(write_batch)
-query = stream.option("checkpointLocation", location.checkpoint).start()
-drain(query, batches=batches, deadline=600)
-"""
+VICTIM = "hudilab_lessons.programs.killed_sink"
 
 
 def states(spark: SparkSession, table: str) -> list[str]:
@@ -291,16 +262,19 @@ def kill_when(condition: Callable[[], bool], program: str, job: Mapping[str, Any
     """Run a Python program, and kill -9 it and all its processes as soon as `condition` is true.
 
     Args:
-        program: Its text. It gets `job` as JSON, in its first argument.
+        program: The name of its module.
+        job: It gets this as JSON on its standard input: all accounts see a process's arguments.
 
     Raises:
         WaitError: The program ended by itself, or the condition never became true.
     """
-    with tempfile.TemporaryFile("w+") as errors:
+    with tempfile.TemporaryFile("w+") as work, tempfile.TemporaryFile("w+") as errors:
+        json.dump(job, work)
+        work.seek(0)
         running = subprocess.Popen(
-            [sys.executable, "-c", program, json.dumps(job)],
+            [sys.executable, "-m", program],
             env=without_session(),
-            stdin=subprocess.DEVNULL,
+            stdin=work,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,

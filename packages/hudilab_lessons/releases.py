@@ -26,34 +26,7 @@ from hudilab_spark.jvm import DRIVER_OPTIONS
 from hudilab_spark.preflight import java_flags
 
 GROUPS = {"0.15": "hudi_0_15", "1.0": "hudi_1_0"}
-# Runs a function for each line of JSON that comes in, and answers it with another. It ends when the
-# notebook's process does. Java, too, writes to what was the standard output. A function's
-# annotations are not evaluated, since they may name what only the notebook has.
-_PROGRAM = """\
-from __future__ import annotations
-import json, os, sys
-from pyspark.sql import SparkSession
-
-answers = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)
-builder = SparkSession.builder.appName("another_release")
-for name, value in json.loads(sys.argv[1]).items():
-    builder = builder.config(name, value)
-spark = builder.getOrCreate()
-spark.sparkContext.setLogLevel("OFF")
-for line in sys.stdin:
-    name, source, values = json.loads(line)
-    result, error, names = None, "", {}
-    try:
-        exec(source, names)
-        result = names[name](spark, **values)
-    except Exception as raised:
-        error = f"{type(raised).__name__}: {raised}"
-        if str(raised) == "None":  # Java's message is empty
-            error = getattr(raised, "_stackTrace", error)
-    print(json.dumps([result, error]), file=answers, flush=True)
-spark.stop()
-"""
+_PROGRAM = "hudilab_lessons.programs.older_release"
 
 
 class Release:
@@ -77,7 +50,7 @@ class Release:
         self.release = release
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - see close
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, json.dumps(_session(settings, GROUPS[release]))],
+            [sys.executable, "-m", _PROGRAM, json.dumps(_session(settings, GROUPS[release]))],
             env=_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -17,7 +17,7 @@ from hudilab_lessons.faults import error_of, kill_when, race, shorten, summary
 HANGS = """
 import json, os, subprocess, sys, time
 from pathlib import Path
-job = json.loads(sys.argv[1])
+job = json.load(sys.stdin)
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 kept = [name for name in os.environ if name.startswith(("PYSPARK_", "HUDILAB_LOG_FILE"))]
 Path(job["file"] + ".new").write_text(f"{os.getpid()} {child.pid} {kept}")
@@ -26,13 +26,21 @@ time.sleep(600)
 """
 
 
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose modules a separate program can import."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return tmp_path
+
+
 def test_a_program_is_killed_with_its_children_and_has_a_clean_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setenv("HUDILAB_LOG_FILE", "log")
-    file = tmp_path / "there"
-    kill_when(file.exists, HANGS, {"file": str(file)})
+    file = programs / "there"
+    (programs / "hangs.py").write_text(HANGS, "utf-8")
+    kill_when(file.exists, "hangs", {"file": str(file)})
     parent, child, kept = file.read_text().split(" ", 2)
     assert kept == "[]"
     assert not psutil.pid_exists(int(parent))
@@ -40,16 +48,20 @@ def test_a_program_is_killed_with_its_children_and_has_a_clean_environment(
     assert psutil.wait_procs(gone, timeout=10)[1] == []
 
 
-def test_a_program_that_is_not_there_when_it_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_not_there_when_it_should_be(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (programs / "fails.py").write_text("raise ValueError('no table')", "utf-8")
+    (programs / "sleeps.py").write_text("import time; time.sleep(600)", "utf-8")
     with pytest.raises(WaitError) as caught:
-        kill_when(lambda: False, "raise ValueError('no table')", {})
+        kill_when(lambda: False, "fails", {})
     assert str(caught.value) == (
         "the program that was to be killed ended by itself: ValueError: no table; fix it and run "
         "the cell again"
     )
     monkeypatch.setattr(faults, "PATIENCE", 0.0)
     with pytest.raises(WaitError) as caught:
-        kill_when(lambda: False, "import time; time.sleep(600)", {})
+        kill_when(lambda: False, "sleeps", {})
     assert str(caught.value) == (
         "the program that was to be killed is still not there: no message; fix it and run the cell "
         "again"

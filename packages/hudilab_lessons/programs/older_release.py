@@ -1,0 +1,47 @@
+"""A Spark session that runs functions for `Release`, one for each line of JSON that comes in.
+
+It answers each with another line, and ends when the notebook's process does. Java, too, writes to
+what was the standard output. A function's annotations are not evaluated, since they may name what
+only the notebook has: its source inherits this file's `annotations`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+def main() -> None:
+    """Open the session, and answer until the input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    builder = SparkSession.builder.appName("another_release")
+    for name, value in json.loads(sys.argv[1]).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    for line in sys.stdin:
+        print(json.dumps(_answer(spark, *json.loads(line))), file=answers, flush=True)
+    spark.stop()
+
+
+def _answer(
+    spark: SparkSession, name: str, source: str, values: dict[str, Any]
+) -> tuple[object, str]:
+    """Return the function's result, and its error or ""."""
+    names: dict[str, Any] = {}
+    try:
+        exec(source, names)
+        return names[name](spark, **values), ""
+    except Exception as raised:  # noqa: BLE001 - whatever the function raises is the answer
+        if str(raised) == "None":  # Java's message is empty
+            return None, getattr(raised, "_stackTrace", f"{type(raised).__name__}: {raised}")
+        return None, f"{type(raised).__name__}: {raised}"
+
+
+if __name__ == "__main__":
+    main()
