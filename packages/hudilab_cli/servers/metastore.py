@@ -12,7 +12,7 @@ from hudilab_jobs.settings import load_settings
 from hudilab_spark.hive_group import METASTORE_GROUP
 from hudilab_spark.java import spark_home
 
-PROGRAM = Path(__file__).with_suffix(".java")
+PROGRAM = Path(__file__).with_name("Metastore.java")
 # Of Spark's jars, those that Hive's metastore needs: with all of them it starts more slowly.
 JARS = (
     *("antlr-runtime", "bonecp", "commons-", "datanucleus-", "derby-", "guava", "hadoop-client-"),
@@ -70,8 +70,8 @@ def _command(settings: Settings, folder: Path, port: int) -> list[str]:
     return [
         *process.java_command(jars, *TRUSTED),
         *(f"-D{name}={value}" for name, value in options.items()),
-        "org.codehaus.commons.compiler.samples.ClassBodyDemo",
-        *(f"@{PROGRAM.name}", str(port)),
+        # The Java that the lab installs has no compiler of its own.
+        *("org.codehaus.janino.SimpleCompiler", PROGRAM.name, PROGRAM.stem, str(port)),
     ]
 
 
