@@ -14,8 +14,8 @@ from pathlib import Path
 
 # Not one with a path: the text of an error may be part of another error's.
 _COMMAND = re.compile(
-    r"(?<![\w/-])hudilab (?=(?:apps|bundle|deploy|doctor|inspect|jars|kill|load|progress|quarantine"
-    r"|rewind|run|savepoint|services|sql|stream|submit|tidy|topics)\b)"
+    r"(?<![\w/-])hudilab (?=(?:apps|bundle|doctor|inspect|jars|kill|load|progress|quarantine|rewind"
+    r"|run|savepoint|services|sql|stream|submit|tidy|topics)\b)"
 )
 _THROWN = re.compile(
     r"(?:\s*Caused by: |: )?"
@@ -85,7 +85,7 @@ class JarError(LabError):
 
 
 class BundleError(LabError):
-    """A bundle to deploy cannot be built, or a deployment cannot be described."""
+    """A bundle to deploy cannot be built or used."""
 
 
 class TableError(LabError):

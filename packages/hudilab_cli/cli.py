@@ -29,7 +29,6 @@ from hudilab_cli import (
     sql_command,
     topics_command,
 )
-from hudilab_cli.deploy_commands import deploy
 from hudilab_cli.servers import NAMES, SPECS, Name, service
 from hudilab_jobs import load, stream, tidy
 
@@ -175,7 +174,6 @@ def bundle(
     print(build_bundle(_settings(), out))
 
 
-app.add_typer(deploy, name="deploy", rich_help_panel=CLUSTER)
 services = typer.Typer(help="Start, show and stop servers on this machine.", no_args_is_help=True)
 app.add_typer(services, name="services", rich_help_panel=MACHINE)
 start = typer.Typer(help="Start a server and wait until it answers.", no_args_is_help=True)

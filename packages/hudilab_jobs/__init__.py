@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 JOBS = ("load", "sensor_readings", "stock_prices", "stream", "tidy")  # those that write to a table
 PROGRAMS = sorted((*JOBS, "stock_producer"))  # what hudilab submit starts
 PIPELINE_JOBS = ("load", "stream")  # whose argument is the name or the file of a pipeline
-# The jobs that run until they are stopped, unless one of these options is given.
-ENDLESS_WITHOUT = {"stock_prices": ("available_now",), "stream": ("available_now", "check")}
 
 # Options that several commands have.
 RunId = Annotated[str, typer.Option(help="Put the tables in run-RUN_ID of the warehouse.")]
