@@ -1,10 +1,9 @@
 """One way to update a table, in a process of its own; `updates.py` starts it.
 
-Usage: updates_peer.py PEER LOAD --home DIR [--set KEY=VALUE] [--buckets N] [--profile DIR]
+Usage: updates_peer.py PEER LOAD --home DIR [--set KEY=VALUE] [--buckets N]
 Writes a table, then streams batches of updates and new rows into it, reads it, runs the peer's own
 table services and reads it again. Prints a line of JSON. The table is compared with the generator
-before its figures are printed. `--profile` samples the stacks of the counted batches and of the
-reads after them, into batches.jfr and reads.jfr of a directory.
+before its figures are printed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -313,30 +312,6 @@ def reads(read: Callable[[], DataFrame]) -> dict[str, float]:
     return results
 
 
-class Sampler:
-    """Java's Flight Recorder: where the JVM's running threads are, every 20 ms."""
-
-    def __init__(self, spark: SparkSession, folder: Path | None) -> None:
-        """folder: for the recordings; None: no sampling."""
-        self._jvm: Any = spark._jvm
-        self._folder, self._recording = folder, cast(Any, None)
-
-    def start(self) -> None:
-        if self._folder is not None:
-            self._recording = self._jvm.jdk.jfr.Recording()
-            period = self._jvm.java.time.Duration.ofMillis(20)
-            self._recording.enable("jdk.ExecutionSample").withPeriod(period)
-            self._recording.start()
-
-    def stop(self, name: str) -> None:
-        if self._recording is not None:
-            self._recording.stop()
-            file = self._jvm.java.io.File(f"{self._folder}/{name}.jfr")
-            self._recording.dump(file.toPath())
-            self._recording.close()
-            self._recording = None
-
-
 def bytes_of(files: dict[Path, int]) -> int:
     return sum(size for file, size in files.items() if file.suffix != ".crc")
 
@@ -370,19 +345,16 @@ def given() -> argparse.Namespace:
     parser.add_argument(
         "--buckets", type=int, default=1, help="of a partition, in the lab's tables"
     )
-    parser.add_argument("--profile", type=Path, metavar="DIR", help="sample the JVM's stacks")
     return parser.parse_args()
 
 
-def stream(peer: Peer, sampler: Sampler) -> tuple[list[dict[str, Any]], int]:
+def stream(peer: Peer) -> tuple[list[dict[str, Any]], int]:
     """Fill the table and stream the load; Spark's record of each batch, and the bytes written."""
     load = peer.load
     before: dict[Path, int] = {}
     written: dict[Path, int] = {}  # services remove files: what each batch left is added up
 
     def write(batch: DataFrame, number: int) -> None:
-        if number == load.fills + load.warm:
-            sampler.start()
         if number >= load.fills:
             peer.write(batch, number)
             return
@@ -413,7 +385,6 @@ def stream(peer: Peer, sampler: Sampler) -> tuple[list[dict[str, Any]], int]:
     progress = [batch | {"rows": load.rows} for batch in wait(query, batches, look)]
     # What is left of the services counts, too.
     progress[-1]["beside"] = round(seconds(peer.end) * 1000)
-    sampler.stop("batches")
     written.update(files_of(peer.folder))
     return progress, bytes_of({file: size for file, size in written.items() if file not in before})
 
@@ -441,15 +412,12 @@ def main() -> None:
     peer = CLASSES.get(kind, Peer)(
         spark, arguments.peer, load, home, arguments.set, arguments.buckets
     )
-    sampler = Sampler(spark, arguments.profile)
-    batches, written = stream(peer, sampler)
+    batches, written = stream(peer)
     result: dict[str, Any] = {"peer": arguments.peer, "batches": batches}
     result["warm"] = load.fills + load.warm
     result["write_amplification"] = written / changed_bytes(peer, home / "one_batch")
     check(peer)
-    sampler.start()
     result["read"] = reads(peer.read)
-    sampler.stop("reads")
     result["service_s"] = seconds(peer.tidy)
     result["read_after"] = reads(peer.read)
     check(peer)
