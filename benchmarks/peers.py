@@ -82,24 +82,8 @@ def figures(measured: dict[str, Any]) -> dict[str, float]:
     return result
 
 
-def phases(rounds: list[dict[str, Any]], load: str) -> dict[str, float]:
-    """Median milliseconds of each phase of a batch, over all counted batches of all rounds.
-
-    The phases of Spark's progress (triggerExecution is the whole), and for Hudi what lies between
-    the instants requested and completed, which is a part of addBatch.
-    """
-    results: dict[str, list[float]] = {}
-    for run in (each["loads"][load] for each in rounds):
-        for batch in run["batches"][run["warm"] :]:
-            for key in set(batch) - {"batch", "rows", "at"}:
-                results.setdefault(key, []).append(batch[key])
-        for commit in run.get("hudi", [])[run["warm"] : len(run["batches"])]:
-            results.setdefault("hudi_commit", []).append(commit["requested_to_completed"])
-    return {key: statistics.median(values) for key, values in sorted(results.items())}
-
-
 def details(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """Phases, files, bytes and processor seconds a batch; for Flink, its jobs."""
+    """Files, bytes and processor seconds a batch; for Flink, its jobs."""
     last = rounds[-1]
     if "loads" not in last:
         jobs = {
@@ -120,7 +104,7 @@ def details(rounds: list[dict[str, Any]]) -> dict[str, Any]:
             measured_round["loads"][name]["cpu_s_a_batch"] for measured_round in rounds
         )
         a_batch[name]["cpu_s"] = round(cpu, 2)
-    return {"phases_ms": {name: phases(rounds, name) for name in last["loads"]}, "a_batch": a_batch}
+    return {"a_batch": a_batch}
 
 
 def summary(measured: Measured) -> dict[str, Any]:

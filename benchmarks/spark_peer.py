@@ -15,10 +15,8 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.request import urlopen
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -213,40 +211,6 @@ def wait(
     ]
 
 
-class Growth:
-    """The files of a Hudi table every ten batches."""
-
-    def __init__(self, table: Path) -> None:
-        self._table, self.files = table, list[dict[str, int]]()
-
-    def look(self, done: int) -> None:
-        if done // 10 > len(self.files):
-            timeline = len(list(self._table.glob(".hoodie/timeline/**/*")))
-            self.files.append({"batch": done, "timeline_files": timeline, **on_disk(self._table)})
-
-
-def jobs(spark: SparkSession) -> list[dict[str, Any]]:
-    """Spark's jobs as its REST interface tells of them: name, start and end in epoch seconds."""
-    context = spark.sparkContext
-    url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/jobs"
-    with urlopen(url) as answer:  # on loopback
-        report = json.load(answer)
-
-    def seconds(text: str) -> float:
-        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fGMT").replace(tzinfo=UTC).timestamp()
-
-    return [
-        {
-            "name": job.get("description") or job["name"],
-            "start": seconds(job["submissionTime"]),
-            "end": seconds(job["completionTime"]),
-            "tasks": job["numTasks"],
-        }
-        for job in report
-        if "completionTime" in job
-    ]
-
-
 def fingerprint(rows: DataFrame) -> list[Any]:
     """Rows and the sum of all rows' hashes for each sensor: equal for equal tables only."""
     columns = ["reading_id", "sensor_id", "temperature", "measurement_time"]
@@ -285,20 +249,6 @@ def on_disk(table: Path) -> dict[str, int]:
     }
 
 
-def hudi_phases(table: Path) -> list[dict[str, Any]]:
-    """Milliseconds from requested to completed of each write on the timeline."""
-    name = re.compile(r"(\d{17})_(\d{17})\.(?:delta)?commit")
-    figures = sorted(
-        m.groups() for p in (table / ".hoodie/timeline").glob("*") if (m := name.fullmatch(p.name))
-    )
-
-    def ms(text: str) -> int:
-        moment = time.strptime(text[:14], "%Y%m%d%H%M%S")
-        return int(time.mktime(moment)) * 1000 + int(text[14:])
-
-    return [{"instant": a, "requested_to_completed": ms(b) - ms(a)} for a, b in figures]
-
-
 def cpu_seconds(pid: int) -> float:
     """Processor time of a process so far, of all its threads (Linux)."""
     times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -330,7 +280,6 @@ def main() -> None:
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--started", type=float, required=True)
     parser.add_argument("--loads", default=",".join(LOADS))
-    parser.add_argument("--watch", action="store_true", help="add jobs, and files as they grow")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
     for change in arguments.set:
@@ -346,7 +295,6 @@ def main() -> None:
         "HUDILAB_HOME": str(home),
         "HUDILAB_CONF": str(conf_dir(peer, home, arguments.set)),
     }
-    imported = time.time()
     spark = session(peer, home)
     opened = time.time()
     pid = jvm_pid(spark)
@@ -362,24 +310,15 @@ def main() -> None:
         before = cpu_seconds(pid)
         table, checkpoint = places(peer, home, name)
         query = start(spark, peer, stream, home, name, batches)
-        growth = Growth(table)
-        costs: dict[str, Any] = {}
-        if arguments.watch:
-            costs = {"batches": wait(query, batches, growth.look), "files": growth.files}
-        else:
-            costs = {"batches": wait(query, batches)}
-        costs |= {"warm": load.warm, "cpu_s_a_batch": (cpu_seconds(pid) - before) / batches}
+        costs: dict[str, Any] = {"batches": wait(query, batches), "warm": load.warm}
+        costs["cpu_s_a_batch"] = (cpu_seconds(pid) - before) / batches
         if "first_commit_s" not in result:
             # Spark forgets the oldest of more than a hundred batches.
             done = sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
             result["first_commit_s"] = done[0].stat().st_mtime - arguments.started
         check(spark, peer, places(peer, home, name)[0], name, rows)
         result["loads"][name] = costs | on_disk(table)
-        if peer in HUDI:
-            result["loads"][name]["hudi"] = hudi_phases(table)
     result["peak"] = peak_mb(pid)
-    if arguments.watch:
-        result |= {"jobs": jobs(spark), "imported_s": imported - arguments.started}
     spark.stop()
     print(json.dumps(result))
 
