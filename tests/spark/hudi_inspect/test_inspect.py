@@ -266,19 +266,6 @@ def test_an_upgraded_table_has_one_archive(spark: SparkSession, tmp_path: Path) 
 
 
 @deep
-def test_five_hundred_commits(spark: SparkSession, tmp_path: Path) -> None:
-    from inspect_speed import synthesise
-
-    model = made(spark, tmp_path / "model", operation="bulk_insert")
-    model.write(0, 300)
-    table = Made(spark, tmp_path / "t", model.options)
-    rows = synthesise(model.path, table.path, commits=500)
-    snapshot = same(table)
-    summary = snapshot.table
-    assert (summary.rows, summary.files, len(snapshot.instants)) == (rows, 10_000, 500)
-
-
-@deep
 def test_two_hundred_commits_that_spark_wrote(spark: SparkSession, tmp_path: Path) -> None:
     table = made(spark, tmp_path / "t", operation="bulk_insert")
     for number in range(200):
