@@ -35,12 +35,9 @@ from comparison import (
     table,
     write,
 )
-from peers import FLINK, GROUPS, fetch_jars
-from updates_peer import PEERS as SPARK_PEERS
-from updates_peer import TYPES, parse
+from peers import GROUPS, fetch_jars
+from updates_peer import PEERS, TYPES, parse
 
-FLINK_UPSERT = "flink_hudi_upsert"
-PEERS = SPARK_PEERS | {FLINK_UPSERT: FLINK}
 LOADS = ("1m_100k_80", "4m_10k_80", "1m_10_100")
 MATCHED = ("delta_merge", "iceberg_merge_cow", "iceberg_merge_mor")
 FIGURES: Figures = {
@@ -112,21 +109,9 @@ def markdown(load: str, peers: dict[str, Any], rounds: int) -> str:
     return table(lines)
 
 
-def takes(peer: str, load: str) -> bool:
-    """Whether a peer can write a load."""
-    return peer != FLINK_UPSERT or parse(load).in_hundreds
-
-
 def groups(peers: Sequence[str]) -> list[str]:
     """The groups of jars that these peers need beside core."""
     return sorted({GROUPS[PEERS[peer]] for peer in peers if PEERS[peer] in GROUPS})
-
-
-def program(peer: str, load: str, options: list[str]) -> list[str]:
-    """The script that measures one peer, with its arguments."""
-    if peer == FLINK_UPSERT:
-        return ["flink_updates_peer.py", load]
-    return ["updates_peer.py", peer, load, *options]
 
 
 def picture(loads: dict[str, Any], file: Path) -> None:
@@ -164,19 +149,15 @@ def main() -> None:
     arguments = parser.parse_args()
     names = chosen(parser, arguments, PEERS)
     loads = chosen_loads(parser, arguments)
-    for load in loads:
-        if not any(takes(peer, load) for peer in names):
-            parser.error(f"{FLINK_UPSERT} writes whole hundreds of rows, to all partitions: {load}")
     fetch_jars(groups(names))
     options = [word for change in arguments.set for word in ("--set", change)]
     result: dict[str, Any] = {}
     for load in loads:
-        able = [peer for peer in names if takes(peer, load)]
 
         def measure(peer: str, load: str = load) -> dict[str, Any]:
-            return run_script(peer, program(peer, load, options), LIMIT)
+            return run_script(peer, ["updates_peer.py", peer, load, *options], LIMIT)
 
-        for _, measured in rounds_of(able, arguments.rounds, measure, figures, f"{load} "):
+        for _, measured in rounds_of(names, arguments.rounds, measure, figures, f"{load} "):
             result[load] = summary(measured)
             write(arguments.json, {"rounds": arguments.rounds, "loads": result})
             if arguments.picture:

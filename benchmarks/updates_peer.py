@@ -86,11 +86,6 @@ class Load(NamedTuple):
         """Rows of a batch whose keys are in the table from the start."""
         return self.rows * self.updates // 100
 
-    @property
-    def in_hundreds(self) -> bool:
-        """Whether a batch is whole hundreds of rows, to all partitions: what Flink can write."""
-        return not self.one_partition and self.rows % 100 == 0
-
 
 def parse(name: str, counted: int | None = None) -> Load:
     """The load that a name such as 1m_100k_80 or 1m_10_100_one stands for.
