@@ -1,4 +1,4 @@
-"""What comparisons share: programs in fresh processes, rounds, figures, tables, bars and files.
+"""What comparisons share: programs in fresh processes, rounds, figures, tables and a file.
 
 A comparison has figures (key, what it is in the table, digits), a limit of seconds for one program,
 and rounds; each round measures every peer, another one first each time.
@@ -16,8 +16,6 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from matplotlib.axes import Axes
 
 # Key, what it is in the table, digits.
 Figures = Mapping[str, tuple[str, int]]
@@ -112,36 +110,23 @@ def table(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *rest])
 
 
-def bars(axes: Axes, peers: dict[str, Any], key: str, ours: Collection[str]) -> None:
-    """A bar with its spread for each peer that has the figure, the lab's own in blue."""
-    names = [peer for peer in peers if key in peers[peer]]
-    values = [peers[peer][key] for peer in names]
-    spread = [peers[peer]["spread"][key] for peer in names]
-    low = [value - low for value, (low, _) in zip(values, spread, strict=True)]
-    high = [high - value for value, (_, high) in zip(values, spread, strict=True)]
-    colors = ["tab:blue" if name in ours else "lightgrey" for name in names]
-    axes.barh(names, values, xerr=[low, high], color=colors, ecolor="grey")
-    axes.spines[["top", "right"]].set_visible(False)
-
-
 def add_arguments(parser: argparse.ArgumentParser, peers: Collection[str], rounds: int) -> None:
     """Add the arguments that every comparison has; `chosen` checks them."""
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--peers", default=",".join(peers), help="of " + ",".join(peers))
-    add_files(parser)
+    add_file(parser)
 
 
-def add_files(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that name files to write; `check_files` checks them."""
+def add_file(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that names a file to write; `check_file` checks it."""
     parser.add_argument("--json", type=Path, help="write all figures to this file")
-    parser.add_argument("--picture", type=Path, help="draw them into this PNG")
 
 
-def check_files(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """End the program if a file's folder is not there."""
-    for file in (arguments.json, arguments.picture):
-        if file is not None and not file.resolve().parent.is_dir():
-            parser.error(f"{file.resolve().parent} is not a directory; make it first")
+def check_file(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """End the program if the file's folder is not there."""
+    file = arguments.json
+    if file is not None and not file.resolve().parent.is_dir():
+        parser.error(f"{file.resolve().parent} is not a directory; make it first")
 
 
 def chosen(
@@ -153,5 +138,5 @@ def chosen(
         parser.error(f"no peer {', '.join(unknown)}; peers are {', '.join(peers)}")
     if arguments.rounds < 1:
         parser.error("--rounds must be 1 or more")
-    check_files(parser, arguments)
+    check_file(parser, arguments)
     return [peer for peer in peers if peer in names]

@@ -1,10 +1,10 @@
 """Compare the lab's way into Hudi with other sinks, and with Hudi's own defaults, in one run.
 
 Usage: python benchmarks/peers.py [--rounds N] [--peers a,b,...] [--loads a,b,...]
-    [--json FILE] [--picture FILE]
+    [--json FILE]
 Each round starts every peer in a fresh process, one after the other, in another order each time.
 Prints a Markdown table: medians of the rounds, their spread, and ratios to Parquet in the same
-round; the files are written after each round. A peer whose table is not what its generator says
+round; the file is written after each round. A peer whose table is not what its generator says
 has no figures: the run ends.
 """
 
@@ -15,18 +15,12 @@ import os
 import statistics
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("agg")
-import matplotlib.pyplot as plt
 from comparison import (
     Figures,
     Measured,
     add_arguments,
-    bars,
     chosen,
     middle_and_spread,
     ratios,
@@ -36,7 +30,7 @@ from comparison import (
     table,
     write,
 )
-from spark_peer import LAB, LOADS, PROJECT, SPARK_PEERS
+from spark_peer import LOADS, PROJECT, SPARK_PEERS
 
 from hudilab_spark.fetch import fetch
 
@@ -148,19 +142,6 @@ def markdown(peers: dict[str, Any], rounds: int) -> str:
     return table(lines)
 
 
-def picture(peers: dict[str, Any], file: Path) -> None:
-    """Bars for the three figures that a user feels, with their spread."""
-    shown = [("rows_per_s", "rows/s, batches of 100,000"), ("heartbeat_ms", "ms, batch of 10")]
-    shown.append(("first_commit_s", "s to the first commit"))
-    figure, all_axes = plt.subplots(1, 3, figsize=(12, 0.45 * len(peers) + 1.2), sharey=True)
-    for axes, (key, title) in zip(all_axes, shown, strict=True):
-        bars(axes, peers, key, LAB)
-        axes.set_title(title, fontsize=10)
-    all_axes[0].invert_yaxis()
-    figure.tight_layout()
-    figure.savefig(file, dpi=100)
-
-
 def fetch_jars(groups: Sequence[str]) -> None:
     """Fetch group core and these groups, silently."""
     fetch(PROJECT / "jars", ["core", *groups], say=lambda line: None)
@@ -181,8 +162,6 @@ def main() -> None:
     for number, measured in rounds_of(names, arguments.rounds, measured_peer, figures):
         peers = summary(measured)
         write(arguments.json, {"rounds": number, "peers": peers})
-        if arguments.picture:
-            picture(peers, arguments.picture)
     print(markdown(peers, arguments.rounds))
 
 

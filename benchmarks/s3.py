@@ -1,7 +1,7 @@
 """Seconds, requests and dollars of a commit on S3: the lab's tables and other sinks, in one run.
 
 Usage: python benchmarks/s3.py [--peers a,b,...] [--delays 0,15,50] [--rounds N] [--batches N]
-    [--set KEY=VALUE] [--json FILE] [--picture FILE]
+    [--set KEY=VALUE] [--json FILE]
 Starts the lab's S3 server and before it a proxy, which delays each request by these milliseconds.
 A batch has ten rows in ten partitions. Each round starts each peer in a fresh process with a store
 of its own, and after four batches counts `--batches` with each delay. Prints Markdown tables: the
@@ -27,10 +27,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("agg")
-import matplotlib.pyplot as plt
 from comparison import Measured, add_arguments, chosen, rounds_of, table, write
 from peers import fetch_jars
 from s3_proxy import Request, running_proxy
@@ -189,30 +185,6 @@ def markdown(peers: dict[str, Any]) -> str:
     return f"{table(lines)}\n\n{table(purposes)}"
 
 
-def picture(peers: dict[str, Any], file: Path) -> None:
-    """Left: seconds of a batch by delay. Right: its requests, by what they are for."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 0.45 * len(peers) + 1.6))
-    for peer, by_delay in peers.items():
-        style = "-" if peer in LAB else ":"
-        delays = [float(delay) for delay in by_delay]
-        left.plot(delays, [result["seconds"] for result in by_delay.values()], style, label=peer)
-    left.set_xlabel("ms that a request takes longer")
-    left.set_title("seconds a batch of ten rows", fontsize=10)
-    left.legend(fontsize=7)
-    begin = dict.fromkeys(peers, 0.0)
-    for name in PURPOSES:
-        size = {peer: next(iter(by.values()))["purposes"][name] for peer, by in peers.items()}
-        right.barh(list(peers), list(size.values()), left=list(begin.values()), label=name)
-        begin = {peer: begin[peer] + size[peer] for peer in peers}
-    right.invert_yaxis()
-    right.set_title("requests a batch", fontsize=10)
-    right.legend(fontsize=7)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
-    figure.savefig(file, dpi=100)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_arguments(parser, PEERS, rounds=1)
@@ -241,8 +213,6 @@ def main() -> None:
     for number, measured in rounds_of(names, arguments.rounds, measured_peer, figures):
         peers = summary(measured)
         write(arguments.json, {"rounds": number, "peers": peers})
-        if arguments.picture:
-            picture(peers, arguments.picture)
     print(markdown(peers))
 
 

@@ -1,7 +1,7 @@
 """Run thousands of micro-batches, kill the driver again and again, and look for what grows.
 
 Usage: python benchmarks/soak.py [--appends N] [--upserts N] [--kill-every N] [--seed N]
-    [--most RATIO] [--json FILE] [--picture FILE]
+    [--most RATIO] [--json FILE]
 The appends and the upserts (MERGE_ON_READ) are two parts, each with a driver of its own, with the
 ledger and the table services on. About every so many batches the driver is killed (kill -9) at a
 seeded moment, and started again. A new driver has a new JVM: to see memory grow, kill nothing, with
@@ -13,7 +13,6 @@ row is lost, twice or wrong.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import random
@@ -26,11 +25,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("agg")
-import matplotlib.pyplot as plt
-from comparison import Figures, add_files, check_files, table, write
+from comparison import Figures, add_file, check_file, table, write
 from peers import fetch_jars
 from spark_peer import PROJECT
 
@@ -49,7 +44,6 @@ FIGURES: Figures = {
     "jvm_descriptors": ("open files of the JVM", 0),
     "python_descriptors": ("open files of Python", 0),
 }
-SHOWN = ("seconds", "files", "timeline_files", "jvm_mb", "jvm_descriptors")
 FIFTHS = 5
 PATIENCE = 3600  # seconds, from one kill to the next; the last life has six times as long
 
@@ -155,29 +149,6 @@ def problems(name: str, part: dict[str, Any], most: float) -> list[str]:
     return losses
 
 
-def picture(parts: dict[str, Any], file: Path) -> None:
-    """A column for each part, a row for each figure; grey lines are kills."""
-    size = (5.5 * len(parts), 1.5 * len(SHOWN))
-    figure, axes = plt.subplots(len(SHOWN), len(parts), figsize=size, sharex="col", squeeze=False)
-    for column, (name, part) in enumerate(parts.items()):
-        batches = part["batches"]
-        pairs = itertools.pairwise(batches)
-        starts = [two["batch"] for before, two in pairs if before["life"] != two["life"]]
-        for row, key in enumerate(SHOWN):
-            here = axes[row][column]
-            for start in starts:
-                here.axvline(start, color="lightgrey", linewidth=0.5)
-            points = [(batch["batch"], batch[key]) for batch in batches]
-            here.plot(*zip(*points, strict=True), ".", ms=2)
-            here.set_ylabel(FIGURES[key][0], fontsize=8)
-            here.set_ylim(bottom=0)
-            here.spines[["top", "right"]].set_visible(False)
-        axes[-1][column].set_xlabel(f"{name}, {part['kills']} kills")
-    figure.tight_layout()
-    figure.savefig(file, dpi=100)
-    plt.close(figure)
-
-
 def checked() -> argparse.Namespace:
     """The arguments; ends the program if one is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -191,7 +162,7 @@ def checked() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the kills")
     parser.add_argument("--most", type=float, default=1.2, help="the greatest ratio that passes")
-    add_files(parser)
+    add_file(parser)
     arguments = parser.parse_args()
     for name in PARTS:
         if 0 != getattr(arguments, name) < 3 * FIFTHS:
@@ -202,7 +173,7 @@ def checked() -> argparse.Namespace:
         parser.error("--kill-every must be 0 or more")
     if not arguments.most > 0:
         parser.error("--most must be more than 0")
-    check_files(parser, arguments)
+    check_file(parser, arguments)
     return arguments
 
 
@@ -220,8 +191,6 @@ def main() -> int:
             print(markdown(name, parts[name]))
             print(f"\nrows {part['rows']}, lost {part['lost']}, twice {part['twice']}\n")
             write(arguments.json, {"arguments": vars(arguments), "parts": parts})
-            if arguments.picture:
-                picture(parts, arguments.picture)
     wrong = [text for name, part in parts.items() for text in problems(name, part, arguments.most)]
     print("\n".join(wrong) or "nothing is lost, nothing is twice, nothing grows")
     return 1 if wrong else 0

@@ -1,11 +1,11 @@
 """Compare updates: the lab's upserts, MERGE INTO of Delta and of Iceberg, and Hudi's defaults.
 
 Usage: python benchmarks/updates.py [--rounds N] [--peers a,b,...] [--loads a,b,...]
-    [--set KEY=VALUE]... [--json FILE] [--picture FILE]
+    [--set KEY=VALUE]... [--json FILE]
 A load is TABLE_BATCH_UPDATES: 1m_100k_80 streams batches of 100,000 rows into a table of a million,
 and 80 of 100 rows change keys that it has; with _one at the end, all are in one of ten partitions.
 Each round starts every peer in a fresh process, another one first each time. Prints a Markdown
-table for each load; files are written after each round. A peer whose table is not what its
+table for each load; the file is written after each round. A peer whose table is not what its
 generator says has no figures: the run ends.
 """
 
@@ -14,18 +14,12 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("agg")
-import matplotlib.pyplot as plt
 from comparison import (
     Figures,
     Measured,
     add_arguments,
-    bars,
     chosen,
     middle_and_spread,
     ratios,
@@ -36,7 +30,7 @@ from comparison import (
     write,
 )
 from peers import GROUPS, fetch_jars
-from updates_peer import PEERS, TYPES, parse
+from updates_peer import PEERS, parse
 
 LOADS = ("1m_100k_80", "4m_10k_80", "1m_10_100")
 MATCHED = ("delta_merge", "iceberg_merge_cow", "iceberg_merge_mor")
@@ -114,22 +108,6 @@ def groups(peers: Sequence[str]) -> list[str]:
     return sorted({GROUPS[PEERS[peer]] for peer in peers if PEERS[peer] in GROUPS})
 
 
-def picture(loads: dict[str, Any], file: Path) -> None:
-    """A row of bars for each load: what a batch and what a read costs."""
-    shown = [("rows_per_s", "rows/s"), ("batch_s", "s a batch"), ("read_s", "s to read a column")]
-    height = sum(0.35 * len(peers) + 0.8 for peers in loads.values())
-    figure, grid = plt.subplots(len(loads), 3, figsize=(12, height), squeeze=False)
-    for all_axes, (load, peers) in zip(grid, loads.items(), strict=True):
-        for axes, (key, title) in zip(all_axes, shown, strict=True):
-            bars(axes, peers, key, TYPES)
-            axes.set_title(f"{load}: {title}", fontsize=9)
-            axes.invert_yaxis()
-        for axes in all_axes[1:]:
-            axes.set_yticklabels([])
-    figure.tight_layout()
-    figure.savefig(file, dpi=100)
-
-
 def chosen_loads(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> list[str]:
     """The loads asked for; ends the program if one is not a load."""
     names = str(arguments.loads).split(",")
@@ -160,8 +138,6 @@ def main() -> None:
         for _, measured in rounds_of(names, arguments.rounds, measure, figures, f"{load} "):
             result[load] = summary(measured)
             write(arguments.json, {"rounds": arguments.rounds, "loads": result})
-            if arguments.picture:
-                picture(result, arguments.picture)
         print(markdown(load, result[load], arguments.rounds) + "\n", flush=True)
 
 
