@@ -1,7 +1,7 @@
 """Seconds, requests and dollars of a commit on S3: the lab's tables and other sinks, in one run.
 
 Usage: python benchmarks/s3.py [--peers a,b,...] [--delays 0,15,50] [--rounds N] [--batches N]
-    [--set KEY=VALUE] [--json FILE]
+    [--json FILE]
 Starts the lab's S3 server and before it a proxy, which delays each request by these milliseconds.
 A batch has ten rows in ten partitions. Each round starts each peer in a fresh process with a store
 of its own, and after four batches counts `--batches` with each delay. Prints Markdown tables: the
@@ -67,12 +67,12 @@ def dollars(requests: Counter[str]) -> float:
     return sum(PRICES.get(method, 0) * count for method, count in requests.items()) / 1000
 
 
-def run_peer(peer: str, home: Path, batches: int, changes: list[str]) -> None:
+def run_peer(peer: str, home: Path, batches: int) -> None:
     """A peer's stream in this process; prints a line of JSON with the milliseconds of each batch.
 
     The line comes as soon as the batch is done, so that the parent can change the delay.
     """
-    os.environ |= {"HUDILAB_HOME": str(home), "HUDILAB_CONF": str(conf_dir(peer, home, changes))}
+    os.environ |= {"HUDILAB_HOME": str(home), "HUDILAB_CONF": str(conf_dir(peer, home))}
     os.environ |= {"IS_LOCAL": "false", "HUDILAB_WAREHOUSE": f"s3://{BUCKET}/lab"}
     spark = session(peer, home)
     rows = ROWS * batches
@@ -96,7 +96,7 @@ def run_peer(peer: str, home: Path, batches: int, changes: list[str]) -> None:
     spark.stop()
 
 
-def measure(peer: str, delays: list[float], batches: int, changes: list[str]) -> dict[str, Any]:
+def measure(peer: str, delays: list[float], batches: int) -> dict[str, Any]:
     """One peer, with a store and a proxy of its own: seconds and requests of its batches."""
     # The first batch with another delay has begun without it, and is not counted.
     every = batches + 1
@@ -110,7 +110,7 @@ def measure(peer: str, delays: list[float], batches: int, changes: list[str]) ->
         with ExitStack() as stack, running_proxy(server.endpoint, BUCKET) as proxy:
             stack.callback(stop_s3, settings)
             command = [sys.executable, __file__, "--run", peer, "--home", str(home)]
-            command += ["--batches", str(total), *(f"--set={change}" for change in changes)]
+            command += ["--batches", str(total)]
             environment = os.environ | server.env() | {"AWS_ENDPOINT_URL_S3": proxy.endpoint}
             took, marks = list[float](), list[int]()
             with subprocess.Popen(
@@ -190,14 +190,13 @@ def main() -> None:
     add_arguments(parser, PEERS, rounds=1)
     parser.add_argument("--delays", default="0,15,50", help="milliseconds that a request waits")
     parser.add_argument("--batches", type=int, default=6, help="counted batches of each delay")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     parser.add_argument("--home", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.batches < 1:
         parser.error("--batches must be 1 or more")
     if arguments.run:
-        run_peer(arguments.run, arguments.home, arguments.batches, arguments.set)
+        run_peer(arguments.run, arguments.home, arguments.batches)
         return
     try:
         delays = [float(delay) for delay in arguments.delays.split(",")]
@@ -208,7 +207,7 @@ def main() -> None:
     peers: dict[str, Any] = {}
 
     def measured_peer(peer: str) -> dict[str, Any]:
-        return measure(peer, delays, arguments.batches, arguments.set)
+        return measure(peer, delays, arguments.batches)
 
     for number, measured in rounds_of(names, arguments.rounds, measured_peer, figures):
         peers = summary(measured)

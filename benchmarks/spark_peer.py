@@ -65,19 +65,12 @@ def spread(readings: DataFrame) -> DataFrame:
     return readings.withColumn("sensor_id", sensor)
 
 
-def conf_dir(peer: str, home: Path, changes: list[str]) -> Path:
-    """A copy of the lab's conf directory; for other peers without Hudi's lines or our tuning.
-
-    `changes` go to the end of the copy's hudi-defaults.conf, or spark-defaults.conf, by their
-    prefix; there the last line of a key counts.
-    """
+def conf_dir(peer: str, home: Path) -> Path:
+    """A copy of the lab's conf directory; for other peers without Hudi's lines or our tuning."""
     copy = home / "conf"
     shutil.copytree(PROJECT / "conf", copy)
-    for name, prefix in (("hudi", "hoodie."), ("spark", "spark.")):
-        file = copy / f"{name}-defaults.conf"
-        tuned = file.read_text() if peer in LAB or name == "spark" else ""
-        lines = [change.replace("=", " ", 1) for change in changes if change.startswith(prefix)]
-        file.write_text("\n".join([tuned, *lines, ""]))
+    if peer not in LAB:
+        (copy / "hudi-defaults.conf").write_text("")
     if peer not in HUDI:
         file = copy / "spark-defaults.conf"
         lines = file.read_text().splitlines()
@@ -280,21 +273,14 @@ def main() -> None:
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--started", type=float, required=True)
     parser.add_argument("--loads", default=",".join(LOADS))
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
-    for change in arguments.set:
-        if not re.fullmatch(r"(hoodie|spark)\.[^=]+=.*", change):
-            parser.error(f"--set {change}: write hoodie.KEY=VALUE or spark.KEY=VALUE")
     known = LOADS | LARGE_LOADS
     for name in arguments.loads.split(","):
         if name not in known and not re.fullmatch(r"[1-9]\d*x\d+x[1-9]\d*", name):
             named = ", ".join(known)
             parser.error(f"no load {name}; loads are {named}, or ROWSxWARMxCOUNTED like 10x4x10")
     peer, home = arguments.peer, arguments.home
-    os.environ |= {
-        "HUDILAB_HOME": str(home),
-        "HUDILAB_CONF": str(conf_dir(peer, home, arguments.set)),
-    }
+    os.environ |= {"HUDILAB_HOME": str(home), "HUDILAB_CONF": str(conf_dir(peer, home))}
     spark = session(peer, home)
     opened = time.time()
     pid = jvm_pid(spark)

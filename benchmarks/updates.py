@@ -1,7 +1,7 @@
 """Compare updates: the lab's upserts, MERGE INTO of Delta and of Iceberg, and Hudi's defaults.
 
 Usage: python benchmarks/updates.py [--rounds N] [--peers a,b,...] [--loads a,b,...]
-    [--set KEY=VALUE]... [--json FILE]
+    [--json FILE]
 A load is TABLE_BATCH_UPDATES: 1m_100k_80 streams batches of 100,000 rows into a table of a million,
 and 80 of 100 rows change keys that it has; with _one at the end, all are in one of ten partitions.
 Each round starts every peer in a fresh process, another one first each time. Prints a Markdown
@@ -123,17 +123,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_arguments(parser, PEERS, rounds=3)
     parser.add_argument("--loads", default=",".join(LOADS), help="such as " + ",".join(LOADS))
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
     names = chosen(parser, arguments, PEERS)
     loads = chosen_loads(parser, arguments)
     fetch_jars(groups(names))
-    options = [word for change in arguments.set for word in ("--set", change)]
     result: dict[str, Any] = {}
     for load in loads:
 
         def measure(peer: str, load: str = load) -> dict[str, Any]:
-            return run_script(peer, ["updates_peer.py", peer, load, *options], LIMIT)
+            return run_script(peer, ["updates_peer.py", peer, load], LIMIT)
 
         for _, measured in rounds_of(names, arguments.rounds, measure, figures, f"{load} "):
             result[load] = summary(measured)

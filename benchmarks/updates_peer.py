@@ -1,6 +1,6 @@
 """One way to update a table, in a process of its own; `updates.py` starts it.
 
-Usage: updates_peer.py PEER LOAD --home DIR [--set KEY=VALUE] [--buckets N]
+Usage: updates_peer.py PEER LOAD --home DIR [--buckets N]
 Writes a table, then streams batches of updates and new rows into it, reads it, runs the peer's own
 table services and reads it again. Prints a line of JSON. The table is compared with the generator
 before its figures are printed.
@@ -149,13 +149,9 @@ class Peer:
         peer: str,
         load: Load,
         home: Path,
-        changes: list[str],
         buckets: int = 1,
     ) -> None:
         self.spark, self.load, self.home, self.peer = spark, load, home, peer
-        # The ledger's own options would replace those of the configuration.
-        pairs = (change.partition("=") for change in changes if change.startswith("hoodie."))
-        self.extra = {key: value for key, _, value in pairs}
         self.location = prepare(load_settings(), run_id="updates")
         self.folder = Path(self.location.table.removeprefix("file://"))
         self.spec = readings_table(
@@ -170,7 +166,6 @@ class Peer:
         """Create the table, and what writes to it."""
         self.sink = ExactlyOnceSink(
             *(self.spark, self.spec, self.location, {"seed": SEED}),
-            extra=self.extra,
             async_services=self.peer.endswith("async"),
         )
 
@@ -336,7 +331,6 @@ def given() -> argparse.Namespace:
     parser.add_argument("load")
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--counted", type=int, help="batches that count, instead of the load's own")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument(
         "--buckets", type=int, default=1, help="of a partition, in the lab's tables"
     )
@@ -397,16 +391,14 @@ def main() -> None:
     load, home = parse(arguments.load, arguments.counted), arguments.home
     kind = PEERS[arguments.peer]
     os.environ["HUDILAB_HOME"] = str(home)
-    os.environ["HUDILAB_CONF"] = str(conf_dir(kind, home, arguments.set))
+    os.environ["HUDILAB_CONF"] = str(conf_dir(kind, home))
     if kind == "iceberg":
         # Its readers' direct buffers, of many small files, outgrow 2 GB: the default, as the heap.
         inherited = os.environ.get("HUDILAB_JAVA_OPTIONS", "")
         os.environ["HUDILAB_JAVA_OPTIONS"] = f"{inherited} -XX:MaxDirectMemorySize=6g"
     spark = session(kind, home)
     pid = jvm_pid(spark)
-    peer = CLASSES.get(kind, Peer)(
-        spark, arguments.peer, load, home, arguments.set, arguments.buckets
-    )
+    peer = CLASSES.get(kind, Peer)(spark, arguments.peer, load, home, arguments.buckets)
     batches, written = stream(peer)
     result: dict[str, Any] = {"peer": arguments.peer, "batches": batches}
     result["warm"] = load.fills + load.warm
