@@ -1,4 +1,4 @@
-"""Compare updates: the lab's upserts, MERGE INTO of Delta and of Iceberg, and Hudi's defaults.
+"""Compare updates: the lab's upserts, and MERGE INTO of Iceberg.
 
 Usage: python benchmarks/updates.py [--rounds N] [--peers a,b,...] [--loads a,b,...]
     [--json FILE]
@@ -33,7 +33,6 @@ from peers import GROUPS, fetch_jars
 from updates_peer import PEERS, parse
 
 LOADS = ("1m_100k_80", "4m_10k_80", "1m_10_100")
-MATCHED = ("delta_merge", "iceberg_merge_cow", "iceberg_merge_mor")
 FIGURES: Figures = {
     "rows_per_s": ("rows/s", 0),
     "batch_s": ("s a batch, median", 2),
@@ -84,12 +83,6 @@ def summary(measured: Measured) -> dict[str, Any]:
         medians["read_after"] = [measured_round["read_after"] for measured_round in measured[peer]]
         for other in (name for name in by_peer if name != peer):
             medians[f"ratio_to_{other}"] = ratios(rounds, by_peer[other])
-        if best := [name for name in MATCHED if name in by_peer and name != peer]:
-            medians["rate_to_best_merge"] = statistics.median(
-                figures_of_round["rows_per_s"]
-                / max(by_peer[name][number]["rows_per_s"] for name in best)
-                for number, figures_of_round in enumerate(rounds)
-            )
         result[peer] = medians
     return result
 

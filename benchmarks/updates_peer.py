@@ -44,8 +44,6 @@ PEERS = {
     "hudi_upsert_mor": "hudi_upsert_mor",
     "hudi_upsert_mor_async": "hudi_upsert_mor",
     "hudi_upsert_cow": "hudi_upsert_cow",
-    "hudi_default_upsert": "hudi_default_upsert",
-    "delta_merge": "delta",
     "iceberg_merge_cow": "iceberg",
     "iceberg_merge_mor": "iceberg",
 }
@@ -141,7 +139,7 @@ def expected(spark: SparkSession, load: Load) -> DataFrame:
 
 
 class Peer:
-    """A table of the lab; subclasses replace what other formats do differently."""
+    """A table of the lab; `Iceberg` replaces what it does differently."""
 
     def __init__(
         self,
@@ -196,65 +194,12 @@ class Peer:
         return self.spark.read.format("hudi").load(self.location.table).select(*COLUMN_NAMES)
 
 
-class Defaults(Peer):
-    """Hudi with its required options only."""
-
-    def end(self) -> None:
-        """Nothing runs beside the stream."""
-
-    def create(self) -> None:
-        self.options = {
-            "hoodie.table.name": "readings",
-            "hoodie.datasource.write.recordkey.field": ",".join(KEY),
-            "hoodie.datasource.write.partitionpath.field": "sensor_id",
-            "hoodie.table.ordering.fields": ORDERING,
-        }
-
-    def fill(self, rows: DataFrame, number: int) -> None:
-        self._save(rows, {"hoodie.datasource.write.operation": "bulk_insert"})
-
-    def write(self, batch: DataFrame, number: int) -> None:
-        self._save(batch, {})
-
-    def _save(self, rows: DataFrame, more: dict[str, str]) -> None:
-        writer = rows.write.format("hudi").options(**self.options | more)
-        writer.mode("append").save(self.location.table)
-
-
-class Merge(Peer):
-    """Formats whose update is MERGE INTO."""
+class Iceberg(Peer):
+    """Iceberg, whose update is MERGE INTO."""
 
     name = "bench.lab.readings"
 
-    def end(self) -> None:
-        """Nothing runs beside the stream."""
-
-    def write(self, batch: DataFrame, number: int) -> None:
-        batch.createOrReplaceTempView("changes")
-        batch.sparkSession.sql(MERGE.format(self.name))
-
-    def read(self) -> DataFrame:
-        return self.spark.table(self.name).select(*COLUMN_NAMES)
-
-
-class Delta(Merge):
     def create(self) -> None:
-        self.folder, self.name = self.home / "delta", f"delta.`{self.home}/delta`"
-        self.spark.sql(
-            f"CREATE TABLE {self.name} ({COLUMNS}) USING delta PARTITIONED BY (sensor_id) "
-            "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
-        )
-
-    def fill(self, rows: DataFrame, number: int) -> None:
-        rows.write.format("delta").mode("append").save(str(self.folder))
-
-    def tidy(self) -> None:
-        self.spark.sql(f"OPTIMIZE {self.name}")
-
-
-class Iceberg(Merge):
-    def create(self) -> None:
-        self.folder = self.home / "iceberg" / "lab" / "readings"
         mode = "copy-on-write" if self.peer.endswith("cow") else "merge-on-read"
         # Deletion vectors, which need version 3, are what merge-on-read is best at.
         version = 3 if mode == "merge-on-read" else 2
@@ -264,13 +209,15 @@ class Iceberg(Merge):
             "'write.parquet.compression-codec' = 'snappy')"
         )
 
+    def end(self) -> None:
+        """Nothing runs beside the stream."""
+
     def fill(self, rows: DataFrame, number: int) -> None:
         rows.writeTo(self.name).append()
 
-    def read(self) -> DataFrame:
-        # The catalogs of the stream's session and of this one have caches of their own.
-        self.spark.catalog.refreshTable(self.name)
-        return super().read()
+    def write(self, batch: DataFrame, number: int) -> None:
+        batch.createOrReplaceTempView("changes")
+        batch.sparkSession.sql(MERGE.format(self.name))
 
     def tidy(self) -> None:
         self.spark.sql(
@@ -278,9 +225,13 @@ class Iceberg(Merge):
             "map('delete-file-threshold', '1', 'min-input-files', '2'))"
         )
 
+    def read(self) -> DataFrame:
+        # The catalogs of the stream's session and of this one have caches of their own.
+        self.spark.catalog.refreshTable(self.name)
+        return self.spark.table(self.name).select(*COLUMN_NAMES)
+
 
 COLUMN_NAMES = [column.split()[0] for column in COLUMNS.split(", ")]
-CLASSES = {"delta": Delta, "iceberg": Iceberg, "hudi_default_upsert": Defaults}
 
 
 def seconds(action: Callable[[], Any]) -> float:
@@ -398,7 +349,8 @@ def main() -> None:
         os.environ["HUDILAB_JAVA_OPTIONS"] = f"{inherited} -XX:MaxDirectMemorySize=6g"
     spark = session(kind, home)
     pid = jvm_pid(spark)
-    peer = CLASSES.get(kind, Peer)(spark, arguments.peer, load, home, arguments.buckets)
+    table_of = Iceberg if kind == "iceberg" else Peer
+    peer = table_of(spark, arguments.peer, load, home, arguments.buckets)
     batches, written = stream(peer)
     result: dict[str, Any] = {"peer": arguments.peer, "batches": batches}
     result["warm"] = load.fills + load.warm
