@@ -129,14 +129,22 @@ def check_file(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -
         parser.error(f"{file.resolve().parent} is not a directory; make it first")
 
 
+def named(
+    parser: argparse.ArgumentParser, what: str, text: str, known: Collection[str]
+) -> list[str]:
+    """The names in a text with commas, in the order of `known`; ends the program if one isn't."""
+    names = text.split(",")
+    if unknown := [name for name in names if name not in known]:
+        parser.error(f"no {what} {', '.join(unknown)}; there are {', '.join(known)}")
+    return [name for name in known if name in names]
+
+
 def chosen(
     parser: argparse.ArgumentParser, arguments: argparse.Namespace, peers: Collection[str]
 ) -> list[str]:
     """The peers asked for, in the order of `peers`; ends the program if an argument is wrong."""
-    names = arguments.peers.split(",")
-    if unknown := [peer for peer in names if peer not in peers]:
-        parser.error(f"no peer {', '.join(unknown)}; peers are {', '.join(peers)}")
+    names = named(parser, "peer", arguments.peers, peers)
     if arguments.rounds < 1:
         parser.error("--rounds must be 1 or more")
     check_file(parser, arguments)
-    return [peer for peer in peers if peer in names]
+    return names

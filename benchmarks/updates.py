@@ -3,7 +3,7 @@
 Usage: python benchmarks/updates.py [--rounds N] [--peers a,b,...] [--loads a,b,...]
     [--json FILE]
 A load is TABLE_BATCH_UPDATES: 1m_100k_80 streams batches of 100,000 rows into a table of a million,
-and 80 of 100 rows change keys that it has; with _one at the end, all are in one of ten partitions.
+and 80 of 100 rows change keys that it has.
 Each round starts every peer in a fresh process, another one first each time. Prints a Markdown
 table for each load; the file is written after each round. A peer whose table is not what its
 generator says has no figures: the run ends.
@@ -22,6 +22,7 @@ from comparison import (
     add_arguments,
     chosen,
     middle_and_spread,
+    named,
     ratios,
     rounds_of,
     run_script,
@@ -30,26 +31,21 @@ from comparison import (
     write,
 )
 from peers import GROUPS, fetch_jars
-from updates_peer import PEERS, parse
+from updates_peer import LOADS, PEERS
 
-LOADS = ("1m_100k_80", "4m_10k_80", "1m_10_100")
 FIGURES: Figures = {
     "rows_per_s": ("rows/s", 0),
     "batch_s": ("s a batch, median", 2),
     "slowest": ("slowest batch to median", 1),
-    "read_s": ("s to read one column", 2),
-    "read_all_s": ("all columns", 2),
-    "service_s": ("s of services then", 1),
-    "read_after_s": ("one column after them", 2),
-    "write_amplification": ("bytes written a byte changed", 1),
-    "peak_rss_mb": ("peak MB", 0),
+    "read_s": ("s to read a column", 2),
+    "read_after_s": ("s after table services", 2),
 }
 LIMIT = 3600  # seconds, for one peer of one round
 
 
 def figures(measured: dict[str, Any]) -> dict[str, float]:
     """The figures of one round of one peer."""
-    counted = measured["batches"][measured["warm"] :]
+    counted = measured["batches"]
     times = [batch["triggerExecution"] / 1000 for batch in counted]
     return {
         # All batches, with those that also compact or clean, and what ran on beside the last.
@@ -57,12 +53,8 @@ def figures(measured: dict[str, Any]) -> dict[str, float]:
         / (sum(times) + counted[-1].get("beside", 0) / 1000),
         "batch_s": statistics.median(times),
         "slowest": max(times) / statistics.median(times),
-        "read_s": measured["read"]["one"],
-        "read_all_s": measured["read"]["all"],
-        "service_s": measured["service_s"],
-        "read_after_s": measured["read_after"]["one"],
-        "write_amplification": measured["write_amplification"],
-        "peak_rss_mb": sum(measured["peak"].values()),
+        "read_s": measured["read_s"],
+        "read_after_s": measured["read_after_s"],
     }
 
 
@@ -75,12 +67,6 @@ def summary(measured: Measured) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for peer, rounds in by_peer.items():
         medians = middle_and_spread(rounds)
-        medians["batches_s"] = [
-            [batch["triggerExecution"] / 1000 for batch in measured_round["batches"]]
-            for measured_round in measured[peer]
-        ]
-        medians["read"] = [measured_round["read"] for measured_round in measured[peer]]
-        medians["read_after"] = [measured_round["read_after"] for measured_round in measured[peer]]
         for other in (name for name in by_peer if name != peer):
             medians[f"ratio_to_{other}"] = ratios(rounds, by_peer[other])
         result[peer] = medians
@@ -101,24 +87,13 @@ def groups(peers: Sequence[str]) -> list[str]:
     return sorted({GROUPS[PEERS[peer]] for peer in peers if PEERS[peer] in GROUPS})
 
 
-def chosen_loads(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> list[str]:
-    """The loads asked for; ends the program if one is not a load."""
-    names = str(arguments.loads).split(",")
-    try:
-        for name in names:
-            parse(name)
-    except ValueError as error:
-        parser.error(str(error))
-    return names
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_arguments(parser, PEERS, rounds=3)
-    parser.add_argument("--loads", default=",".join(LOADS), help="such as " + ",".join(LOADS))
+    parser.add_argument("--loads", default=",".join(LOADS), help="of " + ",".join(LOADS))
     arguments = parser.parse_args()
     names = chosen(parser, arguments, PEERS)
-    loads = chosen_loads(parser, arguments)
+    loads = named(parser, "load", arguments.loads, LOADS)
     fetch_jars(groups(names))
     result: dict[str, Any] = {}
     for load in loads:

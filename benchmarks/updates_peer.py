@@ -1,6 +1,6 @@
 """One way to update a table, in a process of its own; `updates.py` starts it.
 
-Usage: updates_peer.py PEER LOAD --home DIR [--buckets N]
+Usage: updates_peer.py PEER LOAD --home DIR
 Writes a table, then streams batches of updates and new rows into it, reads it, runs the peer's own
 table services and reads it again. Prints a line of JSON. The table is compared with the generator
 before its figures are printed.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import statistics
 import time
 from collections.abc import Callable
@@ -27,8 +26,6 @@ from spark_peer import (
     SEED,
     conf_dir,
     fingerprint,
-    jvm_pid,
-    peak_mb,
     session,
     spread,
     wait,
@@ -61,7 +58,6 @@ JOIN = "t.sensor_id = s.sensor_id AND t.reading_id = s.reading_id"
 MERGE = f"""MERGE INTO {{}} t USING changes s ON {JOIN}
 WHEN MATCHED AND s.{ORDERING} >= t.{ORDERING} THEN UPDATE SET *
 WHEN NOT MATCHED THEN INSERT *"""
-LOAD = re.compile(r"(\d+[km]?)_(\d+[km]?)_(0|20|80|100)(_one)?")
 
 
 class Load(NamedTuple):
@@ -70,9 +66,7 @@ class Load(NamedTuple):
     table: int
     rows: int
     updates: int
-    one_partition: bool  # all changes fall into one of ten partitions
-    warm: int
-    counted: int
+    counted: int  # batches, after WARM others
 
     @property
     def fills(self) -> int:
@@ -85,22 +79,12 @@ class Load(NamedTuple):
         return self.rows * self.updates // 100
 
 
-def parse(name: str, counted: int | None = None) -> Load:
-    """The load that a name such as 1m_100k_80 or 1m_10_100_one stands for.
-
-    Raises:
-        ValueError: The name stands for no load.
-    """
-    match = LOAD.fullmatch(name)
-    if match is None:
-        raise ValueError(f"no load {name!r}; write TABLE_BATCH_UPDATES such as 1m_100k_80")
-    table, rows = (
-        int(text.rstrip("km")) * {"k": 1_000, "m": 1_000_000}.get(text[-1], 1)
-        for text in (match[1], match[2])
-    )
+LOADS = {
+    "1m_100k_80": Load(1_000_000, 100_000, 80, 20),
+    "4m_10k_80": Load(4_000_000, 10_000, 80, 40),
     # Small batches are compacted rarely, and one compaction has to count.
-    batches = counted or (100 if rows <= 100 else 40 if rows <= 10_000 else 20)
-    return Load(table, rows, int(match[3]), match[4] is not None, WARM, batches)
+    "1m_10_100": Load(1_000_000, 10, 100, 100),
+}
 
 
 def changes(readings: DataFrame, load: Load, skipped: int = 0) -> DataFrame:
@@ -108,14 +92,11 @@ def changes(readings: DataFrame, load: Load, skipped: int = 0) -> DataFrame:
     number = F.col("reading_id") - skipped * load.rows
     batch = F.floor(number / load.rows)
     location = number - batch * load.rows
-    sensors = PARTITIONS if load.one_partition else 1
-    size = load.table // sensors
-    first = F.pmod(F.xxhash64(batch), F.lit(size).cast("long"))
-    picked = F.pmod(first + location * STRIDE, F.lit(size).cast("long"))
-    new = batch * (load.rows - load.known) + location - load.known + size
+    size = F.lit(load.table).cast("long")
+    first = F.pmod(F.xxhash64(batch), size)
+    picked = F.pmod(first + location * STRIDE, size)
+    new = batch * (load.rows - load.known) + location - load.known + load.table
     key = F.when(location < load.known, picked).otherwise(new)
-    if load.one_partition:  # the key's last digit follows from its partition, see spread()
-        key = key * PARTITIONS + F.pmod(-key, F.lit(PARTITIONS).cast("long"))
     later = F.expr(f"timestampadd(MILLISECOND, {load.table * 100}L, measurement_time)")
     return spread(readings.withColumn("measurement_time", later).withColumn("reading_id", key))
 
@@ -131,7 +112,7 @@ def base(spark: SparkSession, load: Load, chunk: int | None = None) -> DataFrame
 def expected(spark: SparkSession, load: Load) -> DataFrame:
     """The table after its last change: of each key, the row with the greatest time."""
     first = load.rows * load.fills
-    last = first + load.rows * (load.warm + load.counted)
+    last = first + load.rows * (WARM + load.counted)
     readings = sensor_readings(spark, last, sensors=PARTITIONS, seed=SEED + 1, first=first)
     both = base(spark, load).unionByName(changes(readings, load, load.fills))
     newest = F.max_by(F.struct("temperature", "measurement_time"), ORDERING).alias("newest")
@@ -141,29 +122,18 @@ def expected(spark: SparkSession, load: Load) -> DataFrame:
 class Peer:
     """A table of the lab; `Iceberg` replaces what it does differently."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        peer: str,
-        load: Load,
-        home: Path,
-        buckets: int = 1,
-    ) -> None:
-        self.spark, self.load, self.home, self.peer = spark, load, home, peer
+    def __init__(self, spark: SparkSession, peer: str, load: Load) -> None:
+        self.spark, self.load, self.peer = spark, load, peer
         self.location = prepare(load_settings(), run_id="updates")
-        self.folder = Path(self.location.table.removeprefix("file://"))
-        self.spec = readings_table(
-            name=self.location.name,
-            table_type=TYPES.get(peer, "COPY_ON_WRITE"),
-            operation="upsert",
-            buckets=buckets,
-        )
         self.create()
 
     def create(self) -> None:
-        """Create the table, and what writes to it."""
+        """Create the table, or what writes to it."""
+        spec = readings_table(
+            name=self.location.name, table_type=TYPES[self.peer], operation="upsert", buckets=1
+        )
         self.sink = ExactlyOnceSink(
-            *(self.spark, self.spec, self.location, {"seed": SEED}),
+            *(self.spark, spec, self.location, {"seed": SEED}),
             async_services=self.peer.endswith("async"),
         )
 
@@ -181,7 +151,7 @@ class Peer:
 
     def tidy(self) -> None:
         """Run the table services that make reads fast."""
-        if TYPES.get(self.peer) == "MERGE_ON_READ":
+        if TYPES[self.peer] == "MERGE_ON_READ":
             path = sql_path(self.spark, self.location.table)
             for operation in ("schedule", "execute"):
                 self.spark.sql(
@@ -240,33 +210,14 @@ def seconds(action: Callable[[], Any]) -> float:
     return time.monotonic() - begun
 
 
-def reads(read: Callable[[], DataFrame]) -> dict[str, float]:
-    """Seconds to read the table: one column and all, the first time and then."""
-    results: dict[str, float] = {}
-    queries: dict[str, Callable[[], Any]] = {
-        "one": lambda: read().groupBy("sensor_id").agg(F.avg("temperature")).collect(),
-        "all": lambda: fingerprint(read()),
-    }
-    for name, query in queries.items():
-        results[f"{name}_first"] = seconds(query)
-        results[name] = statistics.median(seconds(query) for _ in range(3))
-    return results
+def read_seconds(read: Callable[[], DataFrame]) -> float:
+    """Seconds to read a column of the table: the median of three reads after a first one."""
 
+    def query() -> None:
+        read().groupBy("sensor_id").agg(F.avg("temperature")).collect()
 
-def bytes_of(files: dict[Path, int]) -> int:
-    return sum(size for file, size in files.items() if file.suffix != ".crc")
-
-
-def files_of(folder: Path) -> dict[Path, int]:
-    """Every file of a table with its size; one that is removed meanwhile does not count."""
-    results = {}
-    for path in folder.rglob("*"):
-        try:
-            if path.is_file():
-                results[path] = path.stat().st_size
-        except FileNotFoundError:
-            continue
-    return results
+    query()
+    return statistics.median(seconds(query) for _ in range(3))
 
 
 def check(peer: Peer) -> None:
@@ -275,24 +226,9 @@ def check(peer: Peer) -> None:
         raise SystemExit(f"{peer.peer}: the table is wrong ({peer.read().count()} rows)")
 
 
-def given() -> argparse.Namespace:
-    """The arguments."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("peer", choices=PEERS)
-    parser.add_argument("load")
-    parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--counted", type=int, help="batches that count, instead of the load's own")
-    parser.add_argument(
-        "--buckets", type=int, default=1, help="of a partition, in the lab's tables"
-    )
-    return parser.parse_args()
-
-
-def stream(peer: Peer) -> tuple[list[dict[str, Any]], int]:
-    """Fill the table and stream the load; Spark's record of each batch, and the bytes written."""
+def stream(peer: Peer) -> list[dict[str, Any]]:
+    """Fill the table and stream the load; Spark's record of each batch."""
     load = peer.load
-    before: dict[Path, int] = {}
-    written: dict[Path, int] = {}  # services remove files: what each batch left is added up
 
     def write(batch: DataFrame, number: int) -> None:
         if number >= load.fills:
@@ -301,17 +237,8 @@ def stream(peer: Peer) -> tuple[list[dict[str, Any]], int]:
         peer.fill(base(batch.sparkSession, load, number), number)
         if number == load.fills - 1:
             peer.tidy()
-            before.update(files_of(peer.folder))
 
-    seen = 0
-
-    def look(done: int) -> None:
-        nonlocal seen
-        if done > seen:
-            seen = done
-            written.update(files_of(peer.folder))
-
-    batches = load.fills + load.warm + load.counted
+    batches = load.fills + WARM + load.counted
     readings = sensor_stream(
         peer.spark,
         rows_per_batch=load.rows,
@@ -322,24 +249,19 @@ def stream(peer: Peer) -> tuple[list[dict[str, Any]], int]:
     changed = changes(readings, load, load.fills).writeStream.foreachBatch(write)
     query = changed.option("checkpointLocation", peer.location.checkpoint).start()
     # Spark's own number of rows is misleading: MERGE reads a batch twice.
-    progress = [batch | {"rows": load.rows} for batch in wait(query, batches, look)]
+    progress = [batch | {"rows": load.rows} for batch in wait(query, batches)]
     # What is left of the services counts, too.
     progress[-1]["beside"] = round(seconds(peer.end) * 1000)
-    written.update(files_of(peer.folder))
-    return progress, bytes_of({file: size for file, size in written.items() if file not in before})
-
-
-def changed_bytes(peer: Peer, folder: Path) -> int:
-    """The bytes of the streamed rows, as Parquet and nothing else."""
-    load = peer.load
-    readings = sensor_readings(peer.spark, load.rows, sensors=PARTITIONS, seed=SEED + 1)
-    changes(readings, load).write.parquet(str(folder), partitionBy=["sensor_id"])
-    return bytes_of(files_of(folder)) * (load.warm + load.counted)
+    return progress
 
 
 def main() -> None:
-    arguments = given()
-    load, home = parse(arguments.load, arguments.counted), arguments.home
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("peer", choices=PEERS)
+    parser.add_argument("load", choices=LOADS)
+    parser.add_argument("--home", type=Path, required=True)
+    arguments = parser.parse_args()
+    load, home = LOADS[arguments.load], arguments.home
     kind = PEERS[arguments.peer]
     os.environ["HUDILAB_HOME"] = str(home)
     os.environ["HUDILAB_CONF"] = str(conf_dir(kind, home))
@@ -348,19 +270,14 @@ def main() -> None:
         inherited = os.environ.get("HUDILAB_JAVA_OPTIONS", "")
         os.environ["HUDILAB_JAVA_OPTIONS"] = f"{inherited} -XX:MaxDirectMemorySize=6g"
     spark = session(kind, home)
-    pid = jvm_pid(spark)
     table_of = Iceberg if kind == "iceberg" else Peer
-    peer = table_of(spark, arguments.peer, load, home, arguments.buckets)
-    batches, written = stream(peer)
-    result: dict[str, Any] = {"peer": arguments.peer, "batches": batches}
-    result["warm"] = load.fills + load.warm
-    result["write_amplification"] = written / changed_bytes(peer, home / "one_batch")
+    peer = table_of(spark, arguments.peer, load)
+    result: dict[str, Any] = {"batches": stream(peer)[load.fills + WARM :]}
     check(peer)
-    result["read"] = reads(peer.read)
-    result["service_s"] = seconds(peer.tidy)
-    result["read_after"] = reads(peer.read)
+    result["read_s"] = read_seconds(peer.read)
+    peer.tidy()
+    result["read_after_s"] = read_seconds(peer.read)
     check(peer)
-    result["peak"] = peak_mb(pid)
     spark.stop()
     print(json.dumps(result))
 
