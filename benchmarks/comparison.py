@@ -86,15 +86,12 @@ def middle_and_spread(rounds: Sequence[dict[str, float]]) -> dict[str, Any]:
 def ratios(
     rounds: Sequence[dict[str, float]], others: Sequence[dict[str, float]]
 ) -> dict[str, float]:
-    """For each figure that both have, the median of the ratios within a round.
-
-    Nothing is compared with a figure of 0, such as the services of a peer that has none.
-    """
+    """For each figure that both have, the median of the ratios within a round."""
     pairs = list(zip(rounds, others, strict=True))
     return {
         key: statistics.median(measured[key] / other[key] for measured, other in pairs)
         for key in rounds[0]
-        if all(other.get(key) for other in others)
+        if all(key in other for other in others)
     }
 
 

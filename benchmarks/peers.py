@@ -23,6 +23,7 @@ from comparison import (
     add_arguments,
     chosen,
     middle_and_spread,
+    named,
     ratios,
     rounds_of,
     run_script,
@@ -30,7 +31,7 @@ from comparison import (
     table,
     write,
 )
-from spark_peer import LOADS, PROJECT, SPARK_PEERS
+from spark_peer import LOADS, PROJECT, SPARK_PEERS, USUAL
 
 from hudilab_spark.fetch import fetch
 
@@ -39,12 +40,11 @@ PEERS = (*SPARK_PEERS, FLINK)
 GROUPS = {"delta": "delta", "iceberg": "iceberg", FLINK: "flink"}
 FIGURES: Figures = {
     "rows_per_s": ("rows/s, batches of 100,000", 0),
-    "rows_per_s_10k": ("rows/s, batches of 10,000", 0),
     "rows_per_s_1m": ("rows/s, batches of 1,000,000", 0),
     "heartbeat_ms": ("ms, batch of 10", 0),
     "first_commit_s": ("s to the first commit", 1),
-    "peak_rss_mb": ("peak MB", 0),
 }
+RATIO = "ratio_to_parquet"
 LIMIT = 1800  # seconds, for one peer of one round
 
 
@@ -60,12 +60,8 @@ def figures(measured: dict[str, Any]) -> dict[str, float]:
     """The figures of one round of one peer."""
     if "loads" not in measured:
         return {key: measured[key] for key in FIGURES if key in measured}
-    result = {
-        "first_commit_s": measured["first_commit_s"],
-        "peak_rss_mb": sum(measured["peak"].values()),
-    }
-    for name, load in measured["loads"].items():
-        counted = load["batches"][load["warm"] :]
+    result = {"first_commit_s": measured["first_commit_s"]}
+    for name, counted in measured["loads"].items():
         times = [batch["triggerExecution"] for batch in counted]
         if name == "heartbeat":
             result["heartbeat_ms"] = statistics.median(times)
@@ -74,31 +70,6 @@ def figures(measured: dict[str, Any]) -> dict[str, float]:
             rate = sum(batch["rows"] for batch in counted) / sum(times) * 1000
             result["rows_per_s" if name == "100k" else f"rows_per_s_{name}"] = rate
     return result
-
-
-def details(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """Files, bytes and processor seconds a batch; for Flink, its jobs."""
-    last = rounds[-1]
-    if "loads" not in last:
-        jobs = {
-            name: job
-            | {
-                "rows_per_s": statistics.median(
-                    measured_round["jobs"][name]["rows_per_s"] for measured_round in rounds
-                )
-            }
-            for name, job in last["jobs"].items()
-        }
-        return {"versions": last["versions"], "jobs": jobs}
-    a_batch = {}
-    for name, load in last["loads"].items():
-        keys = ("data_files", "data_bytes", "other_files", "other_bytes")
-        a_batch[name] = {key: round(load[key] / len(load["batches"]), 1) for key in keys}
-        cpu = statistics.median(
-            measured_round["loads"][name]["cpu_s_a_batch"] for measured_round in rounds
-        )
-        a_batch[name]["cpu_s"] = round(cpu, 2)
-    return {"a_batch": a_batch}
 
 
 def summary(measured: Measured) -> dict[str, Any]:
@@ -110,17 +81,14 @@ def summary(measured: Measured) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for peer, rounds in by_peer.items():
         medians = middle_and_spread(rounds)
-        for base in ("parquet", "hudi_default_insert", "hudi_default_upsert", FLINK):
-            if base in by_peer and base != peer:
-                medians[f"ratio_to_{base}"] = ratios(rounds, by_peer[base])
-        medians |= details(measured[peer])
+        if "parquet" in by_peer and peer != "parquet":
+            medians[RATIO] = ratios(rounds, by_peer["parquet"])
         result[peer] = medians
     return result
 
 
 def markdown(peers: dict[str, Any], rounds: int) -> str:
     """The table that a person reads."""
-    ratio = "ratio_to_parquet"
     head = [f"{rounds} rounds, {os.cpu_count()} cores"]
     shown = {
         key: FIGURES[key]
@@ -135,8 +103,8 @@ def markdown(peers: dict[str, Any], rounds: int) -> str:
                 row.append("-")
                 continue
             text = spread_cell(medians, key, digits)
-            if ratio in medians and key in medians[ratio]:
-                text += f", {medians[ratio][key]:.2f} x"
+            if key in medians.get(RATIO, {}):
+                text += f", {medians[RATIO][key]:.2f} x"
             row.append(text)
         lines.append(row)
     return table(lines)
@@ -150,14 +118,15 @@ def fetch_jars(groups: Sequence[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_arguments(parser, PEERS, rounds=5)
-    parser.add_argument("--loads", default=",".join(LOADS), help="1m too; see spark_peer.py")
+    parser.add_argument("--loads", default=",".join(USUAL), help="of " + ",".join(LOADS))
     arguments = parser.parse_args()
     names = chosen(parser, arguments, PEERS)
+    loads = named(parser, "load", arguments.loads, LOADS)
     fetch_jars([group for peer, group in GROUPS.items() if peer in names])
     peers: dict[str, Any] = {}
 
     def measured_peer(peer: str) -> dict[str, Any]:
-        return measure(peer, () if peer == FLINK else ["--loads", arguments.loads])
+        return measure(peer, () if peer == FLINK else ["--loads", ",".join(loads)])
 
     for number, measured in rounds_of(names, arguments.rounds, measured_peer, figures):
         peers = summary(measured)

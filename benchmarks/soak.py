@@ -36,7 +36,6 @@ PARTS = {"appends": "hudi_append", "upserts": "hudi_upsert_mor"}
 # Key, what it is in the table, digits.
 FIGURES: Figures = {
     "seconds": ("s a batch", 2),
-    "cpu_s": ("processor s a batch", 2),
     "files": ("files", 0),
     "timeline_files": ("timeline files", 0),
     "jvm_mb": ("JVM, MB", 0),

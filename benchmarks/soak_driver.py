@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from pathlib import Path
 from typing import Any
 
+import psutil
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from spark_peer import (
@@ -21,10 +21,6 @@ from spark_peer import (
     ORDERING,
     PARTITIONS,
     SEED,
-    cpu_seconds,
-    jvm_pid,
-    memory_mb,
-    on_disk,
     places,
     session,
     spread,
@@ -63,8 +59,8 @@ class Records:
 
     def __init__(self, file: Path, table: Path, query: Any, jvm: int, life: int) -> None:
         self._file, self._table, self._query, self._life = file, table, query, life
-        self._processes = {"jvm": jvm, "python": os.getpid()}
-        self._done, self._spent = 0, 0.0
+        self._processes = {"jvm": psutil.Process(jvm), "python": psutil.Process()}
+        self._done = 0
 
     def look(self, done: int) -> None:
         if done == self._done:
@@ -73,26 +69,22 @@ class Records:
         last = self._query.lastProgress
         new = [last] if last["batchId"] == self._done else self._query.recentProgress
         new = [progress for progress in new if progress["batchId"] >= self._done]
-        spent = cpu_seconds(self._processes["jvm"])
         state = self._state()
-        if self._spent:  # what a driver spends before its first batch ends is no batch's
-            state["cpu_s"] = (spent - self._spent) / len(new)
         with self._file.open("a", encoding="utf-8") as out:
             for progress in new:
                 seconds = progress["durationMs"]["triggerExecution"] / 1000
                 record = {"batch": progress["batchId"], "life": self._life, "seconds": seconds}
                 out.write(json.dumps(record | state) + "\n")
-        self._done, self._spent = done, spent
+        self._done = done
 
     def _state(self) -> dict[str, float]:
-        files = on_disk(self._table)
         state: dict[str, float] = {
-            "files": files["data_files"] + files["other_files"],
+            "files": sum(path.is_file() for path in self._table.rglob("*")),
             "timeline_files": len(list(self._table.glob(".hoodie/timeline/**/*"))),
         }
         for name, process in self._processes.items():
-            state[f"{name}_mb"] = memory_mb(process, "VmRSS")
-            state[f"{name}_descriptors"] = len(list(Path(f"/proc/{process}/fd").iterdir()))
+            state[f"{name}_mb"] = process.memory_info().rss / 1e6
+            state[f"{name}_descriptors"] = process.num_fds()
         return state
 
 
@@ -105,7 +97,8 @@ def main() -> None:
     arguments = parser.parse_args()
     peer, home, batches = arguments.peer, arguments.home, arguments.batches
     spark = session(peer, home)
-    pid = jvm_pid(spark)
+    jvm: Any = spark._jvm
+    pid = int(jvm.java.lang.ProcessHandle.current().pid())
     sizes = {"rows_per_batch": MOST, "rows": batches * MOST, "sensors": PARTITIONS}
     rows = soaking(sensor_stream(spark, seed=SEED, **sizes), peer)
     table, _ = places(peer, home, LOAD)

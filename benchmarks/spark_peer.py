@@ -1,6 +1,6 @@
 """One Spark sink of the comparison, in a process of its own; `peers.py` starts it.
 
-Usage: spark_peer.py PEER --home DIR --started EPOCH_SECONDS [--loads NAME,ROWSxWARMxCOUNTED]
+Usage: spark_peer.py PEER --home DIR --started EPOCH_SECONDS [--loads NAME,NAME]
 Prints a line of JSON: what each load cost, batch by batch. Every table is compared with the
 generator before its figures are printed.
 """
@@ -47,11 +47,11 @@ class Load(NamedTuple):
     counted: int
 
 
-LOADS = {"heartbeat": Load(10, 4, 10), "10k": Load(10_000, 2, 4), "100k": Load(100_000, 5, 10)}
-LARGE_LOADS = {"1m": Load(1_000_000, 2, 6)}  # only if asked for: minutes for a slow peer
+USUAL = ("heartbeat", "100k")  # the largest only if asked for: minutes for a slow peer
+LOADS = {"heartbeat": Load(10, 4, 10), "100k": Load(100_000, 5, 10), "1m": Load(1_000_000, 2, 6)}
 # Batches of seconds need fewer of them for the same certainty.
 SLOW = ("delta", *DEFAULTS, "hudi_upsert_cow")
-SLOW_LOADS = {"heartbeat": Load(10, 2, 3), "10k": Load(10_000, 1, 1), "100k": Load(100_000, 2, 3)}
+SLOW_LOADS = {"heartbeat": Load(10, 2, 3), "100k": Load(100_000, 2, 3)}
 
 
 def spread(readings: DataFrame) -> DataFrame:
@@ -198,7 +198,7 @@ def wait(
         look(query.lastProgress["batchId"] + 1 if query.lastProgress else 0)
     query.stop()
     return [
-        {"batch": p["batchId"], "rows": p["numInputRows"], "at": p["timestamp"], **p["durationMs"]}
+        {"rows": p["numInputRows"], "triggerExecution": p["durationMs"]["triggerExecution"]}
         for p in query.recentProgress
         if p["batchId"] < batches
     ]
@@ -222,89 +222,32 @@ def check(spark: SparkSession, peer: str, table: Path | str, load: str, rows: in
         raise SystemExit(f"{peer}, {load}: the table is wrong, {counts[0]} rows, {counts[1]} asked")
 
 
-def on_disk(table: Path) -> dict[str, int]:
-    """Files and bytes of the data, and of what is kept beside it (logs, metadata, checksums)."""
-    data: list[int] = []
-    rest: list[int] = []
-    for path in table.rglob("*"):
-        if path.is_file():
-            beside = path.suffix == ".crc" or {".hoodie", "_delta_log", "metadata"} & set(
-                path.parts
-            )
-            (rest if beside or path.name == ".hoodie_partition_metadata" else data).append(
-                path.stat().st_size
-            )
-    return {
-        "data_files": len(data),
-        "data_bytes": sum(data),
-        "other_files": len(rest),
-        "other_bytes": sum(rest),
-    }
-
-
-def cpu_seconds(pid: int) -> float:
-    """Processor time of a process so far, of all its threads (Linux)."""
-    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def memory_mb(process: int, field: str) -> float:
-    """VmRSS, the resident memory of a process, or VmHWM, its peak, in MB (Linux)."""
-    status = Path(f"/proc/{process}/status").read_text()
-    match = re.search(rf"{field}:\s+(\d+) kB", status)
-    assert match is not None
-    return int(match[1]) / 1024
-
-
-def jvm_pid(spark: SparkSession) -> int:
-    """The process id of a session's JVM."""
-    jvm: Any = spark._jvm
-    return int(jvm.java.lang.ProcessHandle.current().pid())
-
-
-def peak_mb(jvm: int) -> dict[str, float]:
-    """Peak resident memory of the JVM and of this process, in MB."""
-    return {"jvm": memory_mb(jvm, "VmHWM"), "python": memory_mb(os.getpid(), "VmHWM")}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("peer", choices=SPARK_PEERS)
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--started", type=float, required=True)
-    parser.add_argument("--loads", default=",".join(LOADS))
+    parser.add_argument("--loads", default=",".join(USUAL))
     arguments = parser.parse_args()
-    known = LOADS | LARGE_LOADS
-    for name in arguments.loads.split(","):
-        if name not in known and not re.fullmatch(r"[1-9]\d*x\d+x[1-9]\d*", name):
-            named = ", ".join(known)
-            parser.error(f"no load {name}; loads are {named}, or ROWSxWARMxCOUNTED like 10x4x10")
     peer, home = arguments.peer, arguments.home
     os.environ |= {"HUDILAB_HOME": str(home), "HUDILAB_CONF": str(conf_dir(peer, home))}
     spark = session(peer, home)
-    opened = time.time()
-    pid = jvm_pid(spark)
-    result: dict[str, Any] = {"peer": peer, "session_s": opened - arguments.started, "loads": {}}
-    loads = LARGE_LOADS | (SLOW_LOADS if peer in SLOW else LOADS)
+    result: dict[str, Any] = {"loads": {}}
+    loads = LOADS | (SLOW_LOADS if peer in SLOW else {})
     for name in arguments.loads.split(","):
-        load = loads.get(name) or Load(*map(int, name.split("x")))
+        load = loads[name]
         batches = load.warm + load.counted
         rows = load.rows * batches
         stream = spread(
             sensor_stream(spark, rows_per_batch=load.rows, sensors=PARTITIONS, seed=SEED, rows=rows)
         )
-        before = cpu_seconds(pid)
         table, checkpoint = places(peer, home, name)
         query = start(spark, peer, stream, home, name, batches)
-        costs: dict[str, Any] = {"batches": wait(query, batches), "warm": load.warm}
-        costs["cpu_s_a_batch"] = (cpu_seconds(pid) - before) / batches
+        result["loads"][name] = wait(query, batches)[load.warm :]
         if "first_commit_s" not in result:
-            # Spark forgets the oldest of more than a hundred batches.
-            done = sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
-            result["first_commit_s"] = done[0].stat().st_mtime - arguments.started
-        check(spark, peer, places(peer, home, name)[0], name, rows)
-        result["loads"][name] = costs | on_disk(table)
-    result["peak"] = peak_mb(pid)
+            first = (checkpoint / "commits" / "0").stat().st_mtime
+            result["first_commit_s"] = first - arguments.started
+        check(spark, peer, table, name, rows)
     spark.stop()
     print(json.dumps(result))
 
