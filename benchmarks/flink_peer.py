@@ -1,10 +1,9 @@
 """The original's way, for the comparison: Flink SQL, DataGen into Hudi on local disk; one JVM.
 
-Usage: flink_peer.py --home DIR [--partitions N] [--heartbeat-batches N] [--rows N]
+Usage: flink_peer.py --home DIR [--heartbeat-batches N] [--rows N]
 Jobs: `first` and `warm`; `append`, with a commit about every 100,000 rows as the micro-batches have
-it; `original`, the original's own kind of table, checkpointed alike; `append_one_commit`, Flink's
-best case; `heartbeat`. Prints a line of JSON, where the figures outside "jobs" are `append`'s; the
-logs of Flink are in DIR. Every table is compared with its formula first.
+it; `original`, the original's own kind of table, checkpointed alike; `heartbeat`. Prints a line of
+JSON; the logs of Flink are in DIR. Every table is compared with its formula first.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from hudilab.settings import project_root
 from hudilab_spark.jars import verify
 from hudilab_spark.java import find_java
 
-FIRST_SENSOR, EPOCH = 10, 1_700_000_000_000
+PARTITIONS, FIRST_SENSOR, EPOCH = 10, 10, 1_700_000_000_000
 PATIENCE = 900  # seconds, for all jobs
 WARM = 4  # heartbeats left out, as for Spark
 # pyspark's own jars that Flink and Hudi can use: Hadoop, logging, and what flink-dist would hold.
@@ -63,8 +62,8 @@ PARTITIONED BY (sensor_id) WITH (
   'metadata.enabled' = 'false', 'hoodie.embed.timeline.server' = 'false');
 INSERT INTO {name} SELECT id,
   CAST({first_sensor} + MOD(id + id / {partitions}, {partitions}) AS INT),
-  CAST(MOD({number} * 7919, 10000) * 0.01 AS DECIMAL(6, 2)),
-  CAST(TO_TIMESTAMP_LTZ({epoch} + {number}, 3) AS TIMESTAMP(3)) FROM ({ids});
+  CAST(MOD(id * 7919, 10000) * 0.01 AS DECIMAL(6, 2)),
+  CAST(TO_TIMESTAMP_LTZ({epoch} + id, 3) AS TIMESTAMP(3)) FROM ({ids});
 """
 # COPY_ON_WRITE without clustering takes this as append mode: no index, no shuffle, no merge.
 APPEND = "'table.type' = 'COPY_ON_WRITE', 'write.operation' = 'insert'"
@@ -106,16 +105,11 @@ class Job(NamedTuple):
     steady: bool = False
 
 
-def fixed(home: Path, partitions: int) -> dict[str, Any]:
-    """What all jobs have in common."""
-    hundred = ",".join(map(str, range(100)))
-    same = {"partitions": partitions, "first_sensor": FIRST_SENSOR, "epoch": EPOCH}
-    return same | {"home": home, "hundred": hundred}
-
-
-def sql(home: Path, partitions: int, jobs: list[Job]) -> str:
+def sql(home: Path, jobs: list[Job]) -> str:
     """All jobs; the heartbeat is last, and ended from here when it has beaten enough."""
-    same = fixed(home, partitions) | {"number": "id"}
+    hundred = ",".join(map(str, range(100)))
+    same: dict[str, object] = {"partitions": PARTITIONS, "first_sensor": FIRST_SENSOR}
+    same |= {"epoch": EPOCH, "home": home, "hundred": hundred}
     text = SESSION.format(home=home)
     for name, rows, write, steady in jobs:
         ids, each, every = f"SELECT number AS id FROM numbers_{name}", 1, INTERVAL_MS
@@ -150,7 +144,7 @@ def stats_of(commit: Path) -> list[dict[str, Any]]:
     return [stat for stats in partitions for stat in stats]
 
 
-def check(table: Path, partitions: int, rows: int | None) -> None:
+def check(table: Path, rows: int | None) -> None:
     """Compare every row with its formula."""
     if not commits(table):
         raise SystemExit(f"{table}: no commit; see the logs beside it")
@@ -163,8 +157,8 @@ def check(table: Path, partitions: int, rows: int | None) -> None:
     gaps = (ids != np.arange(len(ids))).any() if rows else (np.concatenate(ticks) != 10).any()
     cents = pc.cast(pc.multiply(read["temperature"], pa.scalar(100)), pa.int64()).to_numpy()
     times = pc.cast(read["measurement_time"], pa.int64()).to_numpy()
-    sensors = FIRST_SENSOR + (ids + ids // partitions) % partitions
-    folders = {f"sensor_id={FIRST_SENSOR + number}" for number in range(partitions)}
+    sensors = FIRST_SENSOR + (ids + ids // PARTITIONS) % PARTITIONS
+    folders = {f"sensor_id={FIRST_SENSOR + number}" for number in range(PARTITIONS)}
     problems = {
         "row count": len(ids) != (rows or inserted),
         "reading_id": gaps,
@@ -199,9 +193,9 @@ def cancel(home: Path) -> None:
     urlopen(Request(f"{jobs}/{job}", method="PATCH"), timeout=60).close()
 
 
-def run(home: Path, done: Callable[[], bool]) -> tuple[float, float]:
-    """Run the jobs in jobs.sql until they are done: start (epoch), highest RSS in MB."""
-    conf, peak = Path(__file__).resolve().parent / "flink", 0.0
+def run(home: Path, done: Callable[[], bool]) -> float:
+    """Run the jobs in jobs.sql until they are done; the start in epoch seconds."""
+    conf = Path(__file__).resolve().parent / "flink"
     java, env = command(home, conf), os.environ | {"FLINK_CONF_DIR": str(conf)}
     # Typed in: given as a file, all would end with the first job that is ended from here.
     with (home / "console.log").open("wb") as log, (home / "jobs.sql").open() as typed:
@@ -211,15 +205,12 @@ def run(home: Path, done: Callable[[], bool]) -> tuple[float, float]:
             while not done():
                 if jvm.poll() is not None or time.time() > started + PATIENCE:
                     raise SystemExit(f"Flink did not finish its jobs; see the logs in {home}")
-                status = Path(f"/proc/{jvm.pid}/status").read_text()
-                high = re.search(r"VmHWM:\s+(\d+) kB", status)
-                peak = max(peak, int(high[1]) / 1024 if high else 0)
                 time.sleep(0.1)
         finally:
             if jvm.poll() is None:
                 os.killpg(jvm.pid, 9)
             jvm.wait()
-    return started, peak
+    return started
 
 
 def beaten(home: Path, jobs: list[Job], enough: int) -> Callable[[], bool]:
@@ -237,49 +228,36 @@ def beaten(home: Path, jobs: list[Job], enough: int) -> Callable[[], bool]:
     return done
 
 
-def measure(home: Path, job: Job) -> dict[str, float]:
-    """Rows a second from RUNNING to the last commit, and what was written."""
-    log, table = (home / "flink.log").read_text(), home / job.name
+def rate(home: Path, job: Job) -> int:
+    """Rows a second, from RUNNING to the last commit."""
+    log = (home / "flink.log").read_text()
     running = re.findall(rf"(?m)^(\d+) .*source_{job.name}\[.* from INITIALIZING to RUNNING", log)
-    seconds = commits(table)[-1].stat().st_mtime - int(running[0]) / 1000
-    files = {table / stat["path"] for stat in written(table)}
-    return {
-        "rows_per_s": round(job.rows / seconds),
-        "rows": job.rows,
-        "commits": len(commits(table)),
-        "files": len(files),
-        "bytes": sum(file.stat().st_size for file in files),
-        "checkpoint_interval_s": (PAUSE_MS if job.steady else INTERVAL_MS) / 1000,
-    }
+    last = commits(home / job.name)[-1].stat().st_mtime
+    return round(job.rows / (last - int(running[0]) / 1000))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--home", type=Path, required=True)
-    for name, default in (("partitions", 10), ("heartbeat-batches", 10), ("rows", 1_000_000)):
+    for name, default in (("heartbeat-batches", 10), ("rows", 1_000_000)):
         parser.add_argument(f"--{name}", type=int, default=default)
     arguments = parser.parse_args()
-    home, partitions = arguments.home.resolve(), arguments.partitions
+    home = arguments.home.resolve()
     rows = arguments.rows // 100 * 100
-    jobs = [Job("first", 20), Job("warm", min(rows, 200_000), steady=True)]
+    append = Job("append", rows, steady=True)
     original = Job("original", min(rows, 200_000), ORIGINAL, steady=True)
-    jobs += [Job("append", rows, steady=True), original, Job("append_one_commit", rows)]
+    jobs = [Job("first", 20), Job("warm", min(rows, 200_000), steady=True), append, original]
     (home / "tmp").mkdir(parents=True)
-    (home / "jobs.sql").write_text(sql(home, partitions, jobs))
-    started, peak = run(home, beaten(home, jobs, WARM + arguments.heartbeat_batches + 1))
+    (home / "jobs.sql").write_text(sql(home, jobs))
+    started = run(home, beaten(home, jobs, WARM + arguments.heartbeat_batches + 1))
     for job in jobs:
-        check(home / job.name, partitions, job.rows)
-    check(home / "heartbeat", partitions, None)
-    measured = {job.name: measure(home, job) for job in jobs[2:]}
+        check(home / job.name, job.rows)
+    check(home / "heartbeat", None)
     beats = [commit.stat().st_mtime * 1000 for commit in commits(home / "heartbeat")]
-    jars = " ".join(jar.name for jar in verify(project_root() / "jars", ["flink"]))
-    names = {"flink": r"flink-core-([\d.]+)\.jar", "hudi": r"hudi-flink[\d.]+-bundle-([\d.]+)\.jar"}
-    result = measured["append"] | {
+    result = {
+        "rows_per_s": rate(home, append),
         "heartbeat_ms": round(statistics.median(np.diff(beats)[WARM:])),
         "first_commit_s": round(commits(home / "first")[0].stat().st_mtime - started, 2),
-        "peak_rss_mb": round(peak),
-        "jobs": measured,
-        "versions": {name: re.findall(pattern, jars)[0] for name, pattern in names.items()},
     }
     print(json.dumps(result))
 
