@@ -1,4 +1,4 @@
-"""Kafka on this machine: the broker's start, the producer, the way to Hudi, and its latency.
+"""Kafka on this machine: the way to Hudi, and its latency.
 
 Usage: python benchmarks/kafka.py [--rounds N] [--json FILE]
 """
@@ -11,13 +11,11 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
-from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_inspect import inspect
@@ -35,52 +33,9 @@ from hudilab_spark.session import open_session
 from hudilab_spark.streams import drain
 from hudilab_spark.warehouse import prepare
 
-SENT, ROWS, LIMIT, A_SECOND = 200_000, 110_000, 10_000, 100
+ROWS, LIMIT, A_SECOND = 110_000, 10_000, 100
 # Messages are sent for so long; those of the first seconds do not count: the JVM still compiles.
 SECONDS, COLD = 90, 30
-
-
-def start_times(settings: Settings, rounds: int) -> dict[str, list[float]]:
-    """Seconds until a broker on no data answers, and its resident memory then, in MB."""
-    figures: dict[str, list[float]] = {"ready_s": [], "rss_mb": []}
-    for number in range(rounds):
-        began = time.monotonic()
-        fresh = replace(settings, home=settings.home / f"start{number}")
-        broker = start_broker(fresh)
-        figures["ready_s"].append(time.monotonic() - began)
-        figures["rss_mb"].append(psutil.Process(broker.pid).memory_info().rss / 1e6)
-        stop_broker(fresh)
-    return figures
-
-
-def bare(kafka: Access, topic: str, batch: list[Message]) -> None:
-    """What the client can do: the same options, nothing counted but the queue."""
-    client = Producer(
-        kafka.client_options()
-        | {"enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 5}
-    )
-    for message in batch:
-        while True:
-            try:
-                client.produce(topic, message.value, message.key)
-                break
-            except BufferError:
-                client.poll(0.1)
-    assert client.flush(60) == 0
-
-
-def producers(kafka: Access, rounds: int) -> dict[str, list[float]]:
-    """Messages a second, of the lab's `produce` and of the bare client, in turn."""
-    batch = list(price_messages(SENT, seed=1))
-    rates: dict[str, list[float]] = {"lab": [], "bare": []}
-    for number in range(rounds):
-        ways: list[tuple[str, Callable[..., object]]] = [("lab", produce), ("bare", bare)]
-        for name, send in ways if number % 2 else ways[::-1]:
-            create_topics(kafka, {"speed": 3}, afresh=True)
-            began = time.monotonic()
-            send(kafka, "speed", batch)
-            rates[name].append(SENT / (time.monotonic() - began))
-    return rates
 
 
 def source(spark: SparkSession, kafka: Access, topic: str, limit: int) -> DataFrame:
@@ -189,30 +144,25 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
         settings = replace(load_settings(), home=Path(home))
-        result: dict[str, Any] = {"broker": start_times(settings, arguments.rounds)}
+        result: dict[str, Any] = {}
         kafka = start_broker(settings).access()
         try:
-            result["producer"] = producers(kafka, arguments.rounds)
             spark = open_session(settings, app="kafka", groups=("core", "kafka"))
             result["sink"] = sinks(spark, settings, kafka, arguments.rounds)
             result["latency_ms"] = {
                 trigger: latency(spark, settings, kafka, trigger)
-                for trigger in ("0 seconds", "1 second", "5 seconds")
+                for trigger in ("0 seconds", "1 second")
             }
             spark.stop()
         finally:
             stop_broker(settings)
     print("| | median | lowest | highest |\n|---|---|---|---|")
-    for group in ("broker", "producer", "sink"):
-        for name, values in result[group].items():
-            figures = (statistics.median(values), min(values), max(values))
-            print(
-                f"| {group}: {name} | " + " | ".join(f"{figure:,.1f}" for figure in figures) + " |"
-            )
-    for group, (ours, other) in {"producer": ("lab", "bare"), "sink": ("hudi", "parquet")}.items():
-        pairs = zip(result[group][ours], result[group][other], strict=True)
-        ratio = statistics.median(lab / alone for lab, alone in pairs)
-        print(f"\n{ours} to {other}: {ratio:.2f}")
+    rates: dict[str, list[float]] = result["sink"]
+    for name, values in rates.items():
+        figures = (statistics.median(values), min(values), max(values))
+        print(f"| {name}, rows/s | {' | '.join(f'{figure:,.0f}' for figure in figures)} |")
+    pairs = zip(rates["hudi"], rates["parquet"], strict=True)
+    print(f"\nhudi to parquet: {statistics.median(hudi / other for hudi, other in pairs):.2f}")
     for trigger, times in result["latency_ms"].items():
         print(
             f"latency, trigger {trigger}: p50 {times['p50']:.0f} ms, p95 {times['p95']:.0f} ms, "
