@@ -7,7 +7,6 @@ from pathlib import Path
 
 import nbformat
 from measure import GRADE, measure
-from share import share
 
 from hudilab_cli.progress_command import named_exercises
 
@@ -29,24 +28,6 @@ def test_the_first_hour_takes_an_hour() -> None:
     """A reader with a clock needed a seventh more than the stated minutes."""
     first = [path for path in LESSONS if path.name < "04"]
     assert sum(measure(nbformat.read(path, as_version=4)).read for path in first) <= 60 / 1.14
-
-
-def test_half_of_the_cells_of_a_lesson_use_nothing_of_the_lab() -> None:
-    """A learner sees Spark and Hudi."""
-    shares = {lesson.name: share(lesson) for lesson in LESSONS}
-    assert {name: cells for name, cells in shares.items() if 2 * cells.without < cells.cells} == {}
-
-
-def test_a_lesson_imports_what_it_is_about() -> None:
-    """Besides the face, the servers and the pictures, at most three names of the lab.
-
-    Lesson 20 reads and writes topics, 31 submits and kills programs; the exam is about all lessons.
-    """
-    most = {"20": 5, "31": 6, "41": 7}
-    rooms_by_lesson = {lesson.name: share(lesson).rooms for lesson in LESSONS}
-    assert {
-        name: rooms for name, rooms in rooms_by_lesson.items() if rooms > most.get(name[:2], 3)
-    } == {}
 
 
 def test_a_lesson_has_exercises_of_each_kind_and_something_to_take_home() -> None:
