@@ -55,8 +55,9 @@ places: ## try fresh clones as another user, in odd paths, without HOME ...: hou
 golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; review the diff
 	@$(BIN)/python tools/golden.py $(ARGS)
 
-words: ## check the words of pages and lessons; needs Vale 3 on the PATH
-	@"$$($(ANY))" tools/prose.py
+words: setup ## check the words of pages and lessons; needs Vale 3 on the PATH
+	@$(BIN)/jupyter nbconvert --log-level ERROR --to markdown --no-input --TemplateExporter.exclude_output=True --output-dir dist/words notebooks/*.ipynb
+	@vale --no-global *.md docs book dist/words
 
 book: ## build dist/book, the lessons as a site; ARGS=--as-committed runs no notebook
 	@$(SETUP) --dev $(if $(findstring --as-committed,$(ARGS)),,&& $(JARS))

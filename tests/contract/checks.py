@@ -11,7 +11,6 @@ from pathlib import Path
 import nbformat
 from measure import GRADE, lines_of, measure, only_imports, tags
 from nbformat import NotebookNode
-from prose import frequent
 
 from hudilab.errors import LabError
 from hudilab.generate import check_sizes
@@ -215,12 +214,6 @@ def proofs(path: Path, nb: NotebookNode) -> Problems:
 
 def _asserts(source: str) -> bool:
     return bool(re.search(r"(?m)^\s*assert\b", source))
-
-
-def voice(path: Path, nb: NotebookNode) -> Problems:
-    """No habit that makes a lesson's text hard to read is frequent."""
-    if path.stem[0].isdecimal():
-        yield from frequent("\n\n".join(c.source for c in nb.cells if c.cell_type == "markdown"))
 
 
 def own_calls(path: Path, nb: NotebookNode) -> Problems:
@@ -467,7 +460,6 @@ _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
         results,
         proofs,
         own_calls,
-        voice,
         facts,
         ordered,
         figures,

@@ -84,7 +84,6 @@ BROKEN: list[tuple[str, Change, str]] = [
         lambda nb: [nb.cells.insert(FACT, new_code_cell(text)) for text in ("b = 2", "a = 1")],
         "the cell 'b = 2' has no kept output",
     ),
-    ("voice", replace(SUMMARY, "have", "have; they have; well"), "semicolons: "),
     ("own_calls", replace(FACT, "print", "spark._jvm\nprint"), "an internal of Spark in the cell"),
     (
         "exercises",

@@ -74,8 +74,6 @@ def test_only_what_runs_notebooks_or_tests_fetches_their_jars() -> None:
     shown = commands_of("book", "ARGS=--as-committed")
     assert "tools/bootstrap.py" in shown
     assert "jars" not in shown
-    # Vale is not the set-up's: that it is missing is known at once.
-    assert not re.search("jars|bootstrap", commands_of("words"))
 
 
 def test_the_dev_container_sets_up_and_opens_the_forwarded_jupyterlab() -> None:
