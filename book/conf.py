@@ -5,16 +5,20 @@ from __future__ import annotations
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / name) for name in ("tools", "lib", "packages")]
+sys.path[:0] = [str(HERE.parent / name) for name in ("lib", "packages")]
 
 project = "Hudi Streaming Lab"
 author = "the contributors of the Hudi Streaming Lab"
 release = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 language = "en"
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "terms"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "index"
 exclude_patterns = ["tests", "conf"]
 nitpicky = True
@@ -47,3 +51,26 @@ html_domain_indices = False
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
 pygments_style = "default"
 pygments_dark_style = "github-dark"
+
+
+def skipped(
+    app: Sphinx, what: str, name: str, member: Any, skip: bool, options: Any
+) -> bool | None:
+    """Fields of a named tuple whose text Python made up; their class describes them."""
+    return (getattr(member, "__doc__", None) or "").startswith("Alias for field number") or None
+
+
+def with_levels(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """Sphinx calls the captions of the sidebar headings, and does not say of which level."""
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace(
+        'role="heading"', 'role="heading" aria-level="2"'
+    )
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-skip-member", skipped)
+    app.connect("html-page-context", with_levels, priority=900)  # after the theme

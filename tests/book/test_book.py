@@ -18,7 +18,6 @@ from pathlib import Path
 import book
 import gates
 import pytest
-import terms
 from book import FACES
 from bs4 import BeautifulSoup, Tag
 from chromium import Scheme, opened
@@ -32,7 +31,6 @@ LESSONS = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"
 RUN = [
     name for name in LESSONS if gates.gate_of(ROOT / "notebooks" / f"{name}.ipynb") != gates.LONG
 ]
-GLOSSARY = terms.entries((ROOT / "book" / "glossary.md").read_text("utf-8"))
 WORST = ["index", "README", "glossary", "docs/settings", "reference/index"]
 WORST += ["benchmarks/README", "benchmarks/HISTORY"]
 WORST += [f"notebooks/{name}" for name in LESSONS]
@@ -104,40 +102,6 @@ def test_nothing_of_this_machine_and_no_litter(site: Path) -> None:
             assert folder not in text, f"{folder} in {file.name}"
         for printed in soup(file).select("div.cell_output"):
             assert not litter.search(printed.text), file.name
-
-
-def test_first_uses_are_linked(lessons: dict[str, BeautifulSoup]) -> None:
-    """Each name of the glossary in a lesson's text comes after a link to it, or is that link."""
-    finder = terms.finder(GLOSSARY)
-    for lesson, page in lessons.items():
-        article, linked = first(page, "article"), list[str]()
-        for part in article.select(
-            "pre, code, h1, h2, h3, h4, div.cell_output, style, script, details, figure"
-        ):
-            part.decompose()
-        for part in article.select("p"):
-            if part.text.startswith("Sources: "):
-                part.decompose()
-        for text in article.find_all(string=True):
-            link = text.find_parent("a")
-            if link and "glossary.html#term-" in str(link.get("href")):
-                linked += finder.used(str(text))
-            elif not link:
-                used = set(finder.used(str(text)))
-                assert used <= set(linked), f"{lesson}: {used - set(linked)} in {text!r}"
-        assert len(linked) == len(set(linked)) >= 5, lesson
-
-
-def test_the_paths_tell_the_minutes_of_the_lessons(site: Path) -> None:
-    tables = soup(site / "index.html").select("table")[1:]
-    assert len(tables) == 3
-    for table in tables:
-        rows = [[cell.text for cell in row.select("td")] for row in table.select("tbody tr")]
-        *each, total = [(int(read), int(solve)) for _, read, solve in rows]
-        numbers = [title.split()[0] for title, *_ in rows[:-1]]
-        paths = [next((ROOT / "notebooks").glob(f"{number}_*.ipynb")) for number in numbers]
-        assert each == [terms.minutes(path) for path in paths]
-        assert total == (sum(read for read, _ in each), sum(solve for _, solve in each))
 
 
 def test_the_reference_has_the_public_names_and_every_module(site: Path) -> None:
