@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
-from measure import GRADE, lines_of, measure, only_imports, tags
+from contract.measure import GRADE, lines_of, measure, only_imports, tags
 from nbformat import NotebookNode
 
 from hudilab.errors import LabError
@@ -17,7 +17,7 @@ from hudilab.generate import check_sizes
 from hudilab_cli.parameters import defaults
 from hudilab_cli.progress_command import names_in
 
-MAX_LINES, MEDIAN_LINES, LONG_SHARE = 15, 3, 0.1
+MAX_LINES = 15
 MAX_CELLS, MAX_CODE = 110, 75
 # Of the main text, without the sections of the exercises; real data needs more than the others.
 MAX_WORDS = {"40": 1_700, "41": 10_000}
@@ -184,10 +184,6 @@ def size(path: Path, nb: NotebookNode) -> Problems:
         lines = lines_of(cell)
         if lines > MAX_LINES and not only_imports(cell) and not tags(cell) & HIDDEN:
             yield f"{lines} lines in the cell {cell.source.splitlines()[0]!r}, {MAX_LINES} at most"
-    if taught.median > MEDIAN_LINES:
-        yield f"the median of lines a cell is {taught.median:g}, {MEDIAN_LINES} at most"
-    if taught.long > LONG_SHARE:
-        yield f"{taught.long:.0%} of the cells have more than 8 lines, {LONG_SHARE:.0%} at most"
 
 
 def results(path: Path, nb: NotebookNode) -> Problems:

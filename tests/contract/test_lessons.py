@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import nbformat
-from measure import GRADE, measure
+from contract.measure import GRADE, measure
 
 from hudilab_cli.progress_command import named_exercises
 

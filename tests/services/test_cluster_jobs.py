@@ -16,8 +16,8 @@ from urllib.request import urlopen
 import boto3
 import pytest
 from contract import checks
+from contract.measure import tags
 from kills import rows_of
-from measure import tags
 from services.clusters import (
     APPEND,
     PROJECT,

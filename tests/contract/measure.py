@@ -1,25 +1,19 @@
 """The size of each lesson and the minutes that it takes.
 
-`python tools/measure.py [NOTEBOOK...]` prints a line for each lesson. The main text is everything
-but the sections of the exercises. Of its code, folded cells do not count: they prove, check, solve
-or sum up. A reader takes a minute for 180 words or six lines of code; parameters and imports are
-run, not read. An easy exercise takes five minutes, a medium one eight, a hard one twelve, and a
-prediction two.
+The main text is everything but the sections of the exercises. Of its code, folded cells do not
+count: they prove, check, solve or sum up. A reader takes a minute for 180 words or six lines of
+code; parameters and imports are run, not read. An easy exercise takes five minutes, a medium one
+eight, a hard one twelve, and a prediction two.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import sys
-from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
-import nbformat
 from nbformat import NotebookNode
 
-ROOT = Path(__file__).resolve().parent.parent
 GRADE = re.compile(r"\*(Easy|Medium|Hard)(?:, (find the mistake|design|write it yourself))?\.\*")
 MINUTES = {"Easy": 5, "Medium": 8, "Hard": 12}
 PREDICTION, WORDS_A_MINUTE, LINES_A_MINUTE = 2, 180, 6
@@ -33,8 +27,6 @@ class Measure(NamedTuple):
 
     words: int
     lines: int  # of code, without blank lines
-    median: float  # lines a cell, without the cells of parameters and of imports
-    long: float  # of these cells, the share that has more than eight lines
     silent: list[str]  # first lines of cells without a result, right after another such cell
     read: int  # minutes
     exercises: int  # minutes
@@ -97,32 +89,7 @@ def measure(nb: NotebookNode) -> Measure:
     return Measure(
         words,
         lines,
-        median(sizes or [0]),
-        sum(size > 8 for size in sizes) / max(len(sizes), 1),
         again,
         math.ceil(words / WORDS_A_MINUTE + sum(sizes) / LINES_A_MINUTE),
         sum(graded) + PREDICTION * predictions,
     )
-
-
-def main(*given: str) -> None:
-    """Print a line for each lesson, and the sum of the minutes."""
-    lessons = [Path(name) for name in given] or sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
-    print(
-        f"{'lesson':28}{'words':>7}{'lines':>7}{'median':>8}{'long':>6}{'read':>6}{'exercises':>11}"
-    )
-    total = [0, 0]
-    for path in lessons:
-        size = measure(nbformat.read(path, as_version=4))
-        total = [total[0] + size.read, total[1] + size.exercises]
-        print(
-            f"{path.stem:28}{size.words:>7}{size.lines:>7}{size.median:>8g}{size.long:>6.0%}"
-            f"{size.read:>6}{size.exercises:>11}"
-        )
-        for line in size.silent:
-            print(f"    no result, as the cell before: {line}")
-    print(f"{'all':56}{total[0]:>6}{total[1]:>11}")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
