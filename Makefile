@@ -10,7 +10,7 @@ JARS := $(BIN)/hudilab jars core broker kafka msk s3 s3proxy avro connect
 LOCK := uv export --quiet --frozen --format requirements-txt --no-emit-project --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run may-open lab check test lesson test-deep slice places golden words book bundle bench lock clean
+.PHONY: help setup setup-dev run may-open lab check test lesson test-deep slice golden words book bundle bench lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -48,9 +48,6 @@ test-deep: setup-dev ## the tests and lessons that take minutes; ARGS="-m kills"
 
 slice: setup-dev ## twenty minutes of test-deep: the part whose turn it is; ARGS=3 that one, ARGS=--list all
 	@$(BIN)/python tools/slices.py $(ARGS)
-
-places: ## try fresh clones as another user, in odd paths, without HOME ...: hours; ARGS="user odd-path"
-	@$(PYTHON) tools/places.py $(ARGS)
 
 golden: setup-dev ## run the notebooks and rewrite the outputs kept in git; review the diff
 	@$(BIN)/python tools/golden.py $(ARGS)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import gates
-import places
 import yaml
 from packaging.specifiers import SpecifierSet
 
@@ -97,9 +96,3 @@ def test_binder_runs_the_set_up_of_everyone() -> None:
     supported = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     python = (ROOT / "binder" / "runtime.txt").read_text("utf-8").strip().removeprefix("python-")
     assert python in SpecifierSet(supported["project"]["requires-python"])
-
-
-def test_each_place_is_tried_every_night() -> None:
-    text = (ROOT / ".github" / "workflows" / "nightly.yml").read_text("utf-8")
-    (matrix,) = re.findall(r"place: \[(.+)\]", text)
-    assert matrix.split(", ") == [*places.PLACES]
