@@ -126,33 +126,18 @@ SPHINX_SEES = {
     "{term}`gone`": "term not in glossary: 'gone'",
     "![picture](gone.png)": "image file not readable: gone.png",
 }
-THE_CHECK_SEES = {
-    "[there](https://nowhere)": "links to https://nowhere, which is no proper address",
-    '<img src="https://example.org/x.png">': "would load https://example.org/x.png",
-    '<a href="#gone">there</a>': "links to #gone, but that page has no such anchor",
-}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "error"),
-    [
-        (SPHINX_SEES, "the book has warnings; fix each line above, and run it again: make book"),
-        (THE_CHECK_SEES, "the book has 3 broken links; fix them, then: make book"),
-    ],
-)
-def test_a_book_that_must_fail(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], wrong: dict[str, str], error: str
-) -> None:
+def test_a_book_that_must_fail(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "source"
     source.mkdir()
-    body = "\n\n".join(wrong)
+    body = "\n\n".join(SPHINX_SEES)
     (source / "index.md").write_text(f"# Book\n\n{body}\n\n```{{toctree}}\nglossary\n```\n")
     (source / "glossary.md").write_text("# Words\n\n```{glossary}\nrow\n  A line.\n```\n")
-    with pytest.raises(LabError) as caught:
+    with pytest.raises(LabError, match="the book has warnings"):
         book.build(source, tmp_path / "out")
-    assert str(caught.value) == error
     output = capfd.readouterr().err
-    assert [warning for warning in wrong.values() if warning not in output] == []
+    assert [warning for warning in SPHINX_SEES.values() if warning not in output] == []
     assert not (tmp_path / "out").exists()
 
 

@@ -68,7 +68,7 @@ def commands_of(*make: str) -> str:
 
 def test_only_what_runs_notebooks_or_tests_fetches_their_jars() -> None:
     jars = "hudilab jars core broker kafka msk s3 s3proxy avro connect"
-    for target in (["setup-dev"], ["book"], ["book", "ARGS=--from dist/executed"], ["lesson"]):
+    for target in (["setup-dev"], ["book"], ["lesson"]):
         assert jars in commands_of(*target)
     shown = commands_of("book", "ARGS=--as-committed")
     assert "tools/bootstrap.py" in shown
