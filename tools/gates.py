@@ -1,11 +1,10 @@
 """The gates of `make test`, each with its seconds; stops at the first failure.
 
 Two gates run at a time, and each prints its output when it ends. Gates that start no Spark come
-first, and the book comes after the notebooks that it shows. The last lines give the time to run the
-notebooks, the ten slowest tests and cells, and the tests that were skipped, with the reason. The
-longest notebooks are left to `make test-deep`. `--quick` runs what starts no Spark. `--gate NAME`
-runs one gate and passes it all further arguments. `--lesson 03` runs one notebook and compares its
-results with those in git.
+first, and the book comes after the notebooks that it shows. The last lines name the ten slowest
+tests and cells. The longest notebooks are left to `make test-deep`. `--quick` runs what starts no
+Spark. `--gate NAME` runs one gate and passes it all further arguments. `--lesson 03` runs one
+notebook and compares its results with those in git.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from hudilab_spark.java import FAST_START
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("lib", "packages", "tests", "tools", "notebooks", "benchmarks", "docker", "book")
-PYTEST = ("pytest", "-q")
+PYTEST = ("pytest", "-q", "-rs")
 GOLDEN = ("--nbval-lax",)  # pyproject.toml has the other options
 # The book shows the notebooks as these gates ran them.
 KEPT = ("-p", "tools.keep_executed", "--executed-to", "dist/executed")
@@ -71,7 +70,7 @@ GATES: dict[str, tuple[str, ...]] = {
         gate: (*PYTEST, *GOLDEN, *KEPT, *lessons(gate))
         for gate in (CURRICULUM, LATER, WITH_SERVERS, LONG)
     },
-    "book": (*PYTEST, "-rs", "tests/book"),
+    "book": (*PYTEST, "tests/book"),
 }
 # Two gates run at a time: whichever ends takes the next one that may begin.
 QUICK = ("unit tests", "lint", "format", "types", "notebook contract")
@@ -98,29 +97,6 @@ def parts(report: Path) -> list[tuple[float, str]]:
     ]
 
 
-def skips(report: Path) -> list[tuple[str, str]]:
-    """Reason and name of each test that was skipped, in a JUnit report of pytest."""
-    if not report.exists():
-        return []
-    return [
-        (str(skipped.get("message")), f"{case.get('classname')}::{case.get('name')}")
-        for case in ElementTree.parse(report).iter("testcase")
-        for skipped in case.iter("skipped")
-        if skipped.get("type") == "pytest.skip"
-    ]
-
-
-def skip_lines(skipped: list[tuple[str, str]]) -> list[str]:
-    """A line with the count, and one for each reason, with the tests."""
-    reasons: dict[str, list[str]] = {}
-    for reason, name in skipped:
-        reasons.setdefault(reason, []).append(name)
-    return [
-        f"skipped tests: {len(skipped)}",
-        *(f"{len(names):8}  {reason}: {', '.join(names)}" for reason, names in reasons.items()),
-    ]
-
-
 def slowest(timed: list[tuple[float, str]], count: int = 10) -> list[str]:
     """A line for each of the slowest, the slowest first."""
     return [f"{seconds:8.1f} s  {name}" for seconds, name in sorted(timed, reverse=True)[:count]]
@@ -132,7 +108,6 @@ class Run:
     def __init__(self, arguments: Sequence[str] = (), *, at_once: bool = False) -> None:
         """arguments: passed to each gate; at_once: show its output while it runs."""
         self.code, self.timed = 0, dict[str, list[tuple[float, str]]]()
-        self.skipped: list[tuple[str, str]] = []
         self._arguments, self._at_once = arguments, at_once
         self._lock, self._running = Lock(), set[subprocess.Popen[bytes]]()
 
@@ -181,7 +156,6 @@ class Run:
                 env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", os.environ.get("PATH", "")))
                 code = self._wait([sys.executable, "-m", *command, *reported], env, to)
             self.timed[name] = parts(report)
-            self.skipped += skips(report)
             printed = log.read_text(encoding="utf-8", errors="replace")
         seconds = time.monotonic() - started
         with self._lock:
@@ -239,13 +213,8 @@ def main(*given: str) -> int:
     run.gates(QUICK if options.quick else (*QUICK, *SLOW))
     if run.code:
         return run.code
-    if not options.quick:
-        seconds = sum(seconds for name in COMPARED for seconds, _ in run.timed[name])
-        notebooks = sum(len(lessons(name)) for name in COMPARED)
-        print(f"\ngolden cells: {notebooks} notebooks run in {seconds:.0f} s")
     print("\nslowest tests and cells:")
     print("\n".join(slowest([part for timed in run.timed.values() for part in timed])))
-    print("", *skip_lines(run.skipped), sep="\n")
     print(f"\nhudilab: {len(run.timed)} gates passed in {time.monotonic() - begun:.0f} s")
     return 0
 

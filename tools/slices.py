@@ -174,7 +174,7 @@ def main(*given: str) -> int:
         return run.code
     # All of them, so that the seconds of a machine that did nothing else can be recorded.
     timed = [test for tests_of_gate in run.timed.values() for test in tests_of_gate]
-    print(*gates.slowest(timed, len(timed)), "", *gates.skip_lines(run.skipped), sep="\n")
+    print(*gates.slowest(timed, len(timed)), sep="\n")
     return 0
 
 
