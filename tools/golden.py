@@ -1,14 +1,11 @@
 """Run notebooks and rewrite the outputs that git keeps; no argument: all. Review the diff.
 
-Coordinates of jars in their texts get the version that jars/jars.lock has.
-
 Each runs in a fresh HUDILAB_HOME, so that no table of a user has a say in what is kept.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 from pathlib import Path
@@ -21,7 +18,6 @@ from nbstripout import strip_output
 
 from hudilab.errors import LabError, root_cause
 from hudilab_cli.runner import find_notebook
-from hudilab_spark.jars import read_lock
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
@@ -32,7 +28,6 @@ UNSET = (
     *("RUNTIME_ENV", "IS_LOCAL", "HUDILAB_CONF", "HUDILAB_LOG_FILE", "BOOTSTRAP_SERVERS"),
     *("SPARK_MASTER_URL", "SPARK_MASTER_WEBUI_PORT", "HUDILAB_WAREHOUSE"),
 )
-COORDINATE = re.compile(r"\b([\w-]+(?:\.[\w-]+)+:[\w.-]+):(\d[\w.]*\w)")
 
 
 def main(names: list[str]) -> int:
@@ -95,17 +90,6 @@ def executed(path: Path, home: str) -> NotebookNode:
     return nb
 
 
-def with_locked_versions(text: str) -> str:
-    """The text with the lock's version in each coordinate of a jar that the lock has."""
-    lock = read_lock(ROOT / "jars" / "jars.lock")
-    # The lab's own Hudi counts, not the older releases that tests use.
-    jars = [*(jar for group in lock.values() for jar in group), *lock["core"]]
-    locked = {tuple(jar.coordinate.split(":")[:2]): jar.coordinate.split(":")[2] for jar in jars}
-    return COORDINATE.sub(
-        lambda match: f"{match[1]}:{locked.get(tuple(match[1].split(':')), match[2])}", text
-    )
-
-
 def stripped(nb: NotebookNode) -> NotebookNode:
     """Without the outputs of cells not tagged keep_output, and without traces of one run.
 
@@ -115,7 +99,6 @@ def stripped(nb: NotebookNode) -> NotebookNode:
     kept_tags = {"tags": nb.metadata["tags"]} if nb.metadata.get("tags") else {}
     nb.metadata = nbformat.from_dict(METADATA | kept_tags)
     for cell in nb.cells:
-        cell.source = with_locked_versions(cell.source)
         kept = {
             name: cell.metadata[name] for name in ("tags", "jupyter") if cell.metadata.get(name)
         }
