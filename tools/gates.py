@@ -1,10 +1,9 @@
 """The gates of `make test`, each with its seconds; stops at the first failure.
 
 Two gates run at a time, and each prints its output when it ends. Gates that start no Spark come
-first, and the book comes after the notebooks that it shows. The last lines name the ten slowest
-tests and cells. The longest notebooks are left to `make test-deep`. `--quick` runs what starts no
-Spark. `--gate NAME` runs one gate and passes it all further arguments. `--lesson 03` runs one
-notebook and compares its results with those in git.
+first, and the book comes after the notebooks that it shows. The longest notebooks are left to
+`make test-deep`. `--quick` runs what starts no Spark. `--gate NAME` runs one gate and passes it all
+further arguments. `--lesson 03` runs one notebook and compares its results with those in git.
 """
 
 from __future__ import annotations
@@ -23,14 +22,13 @@ from functools import cache
 from pathlib import Path
 from threading import Condition, Lock
 from typing import BinaryIO
-from xml.etree import ElementTree
 
 from hudilab.environment import JAVA_OPTIONS
 from hudilab_spark.java import FAST_START
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("lib", "packages", "tests", "tools", "notebooks", "benchmarks", "docker", "book")
-PYTEST = ("pytest", "-q", "-rs")
+PYTEST = ("pytest", "-q", "-rs", "--durations=5")
 GOLDEN = ("--nbval-lax",)  # pyproject.toml has the other options
 # The book shows the notebooks as these gates ran them.
 KEPT = ("-p", "tools.keep_executed", "--executed-to", "dist/executed")
@@ -86,28 +84,12 @@ AFTER: dict[str, tuple[str, ...]] = {
 }
 
 
-def parts(report: Path) -> list[tuple[float, str]]:
-    """Seconds and name of each test, or notebook cell, in a JUnit report of pytest."""
-    if not report.exists():
-        return []
-    cases = ElementTree.parse(report).iter("testcase")
-    return [
-        (float(case.get("time", 0)), f"{case.get('classname')}::{case.get('name')}")
-        for case in cases
-    ]
-
-
-def slowest(timed: list[tuple[float, str]], count: int = 10) -> list[str]:
-    """A line for each of the slowest, the slowest first."""
-    return [f"{seconds:8.1f} s  {name}" for seconds, name in sorted(timed, reverse=True)[:count]]
-
-
 class Run:
     """One run of gates; `code` is the exit code of the first gate that failed, else 0."""
 
     def __init__(self, arguments: Sequence[str] = (), *, at_once: bool = False) -> None:
         """arguments: passed to each gate; at_once: show its output while it runs."""
-        self.code, self.timed = 0, dict[str, list[tuple[float, str]]]()
+        self.code = 0
         self._arguments, self._at_once = arguments, at_once
         self._lock, self._running = Lock(), set[subprocess.Popen[bytes]]()
 
@@ -147,15 +129,13 @@ class Run:
         started = time.monotonic()
         # A home of its own: no gate reads, or deletes, what a user wrote to .lab.
         with tempfile.TemporaryDirectory() as home:
-            report, log = Path(home, "report.xml"), Path(home, "gate.log")
-            reported = ("--junitxml", str(report)) if command[0] == "pytest" else ()
+            log = Path(home, "gate.log")
             with log.open("wb") as file:
                 to = None if self._at_once else file
                 env = {"HUDILAB_HOME": home, JAVA_OPTIONS: FAST_START}
                 # As in an activated environment: remedies name `hudilab` without its path.
                 env["PATH"] = os.pathsep.join((f"{sys.prefix}/bin", os.environ.get("PATH", "")))
-                code = self._wait([sys.executable, "-m", *command, *reported], env, to)
-            self.timed[name] = parts(report)
+                code = self._wait([sys.executable, "-m", *command], env, to)
             printed = log.read_text(encoding="utf-8", errors="replace")
         seconds = time.monotonic() - started
         with self._lock:
@@ -209,13 +189,11 @@ def main(*given: str) -> int:
         run = Run(arguments, at_once=True)
         run.gates([options.gate])
         return run.code
-    run = Run()
-    run.gates(QUICK if options.quick else (*QUICK, *SLOW))
+    run, wanted = Run(), QUICK if options.quick else (*QUICK, *SLOW)
+    run.gates(wanted)
     if run.code:
         return run.code
-    print("\nslowest tests and cells:")
-    print("\n".join(slowest([part for timed in run.timed.values() for part in timed])))
-    print(f"\nhudilab: {len(run.timed)} gates passed in {time.monotonic() - begun:.0f} s")
+    print(f"\nhudilab: {len(wanted)} gates passed in {time.monotonic() - begun:.0f} s")
     return 0
 
 

@@ -22,6 +22,7 @@ from bisect import bisect
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import gates
 
@@ -111,9 +112,18 @@ def takes(parts: Sequence[Sequence[str]], known: Mapping[str, float]) -> float:
 
 def by_folder(part: Sequence[str], number: int) -> dict[str, tuple[str, ...]]:
     """Gates that run the tests of one folder each, as `make test` does, of the part of a number."""
-    command = (*gates.PYTEST, *gates.GOLDEN, "-m", "deep or not deep")
+    command = (*gates.PYTEST, "--durations=0", *gates.GOLDEN, "-m", "deep or not deep")
     folders = groupby(part, key=lambda test: "/".join(test.split("/")[:-1][:2]))
     return {f"{folder} of part {number}": (*command, *those) for folder, those in folders}
+
+
+def parts(report: Path) -> list[tuple[float, str]]:
+    """Seconds and name of each test, or notebook cell, in a JUnit report of pytest."""
+    cases = ElementTree.parse(report).iter("testcase")
+    return [
+        (float(case.get("time", 0)), f"{case.get('classname')}::{case.get('name')}")
+        for case in cases
+    ]
 
 
 def record(reports: Sequence[str]) -> None:
@@ -121,7 +131,7 @@ def record(reports: Sequence[str]) -> None:
     known, tests = json.loads(SECONDS.read_text("utf-8")), deep_tests()
     taken: dict[str, float] = {}
     for report in reports:
-        for seconds, name in gates.parts(Path(report)):
+        for seconds, name in parts(Path(report)):
             module, _, test = name.partition("::")
             file = module.replace(".", "/")
             is_cell = file.startswith("notebooks/")
@@ -170,12 +180,7 @@ def main(*given: str) -> int:
     gates.AFTER.update({later: (earlier,) for earlier, later in pairwise(with_servers)})
     run = gates.Run()
     run.gates([name for of_part in named for name in of_part])
-    if run.code:
-        return run.code
-    # All of them, so that the seconds of a machine that did nothing else can be recorded.
-    timed = [test for tests_of_gate in run.timed.values() for test in tests_of_gate]
-    print(*gates.slowest(timed, len(timed)), sep="\n")
-    return 0
+    return run.code
 
 
 if __name__ == "__main__":
