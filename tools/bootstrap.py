@@ -292,12 +292,8 @@ class Setup:
             started = time.monotonic()
             self.begin_log()
             self.update()
-        size = sum(file.lstat().st_size for file in self.venv.rglob("*")) / 1e6
         seconds = time.monotonic() - started
-        print(
-            f"setup: {self.venv} is ready, {seconds:.0f} s, {self.downloaded():.0f} MB downloaded, "
-            f"{size:.0f} MB on disk (log: {self.log})"
-        )
+        print(f"setup: {self.venv} is ready, {seconds:.0f} s (log: {self.log})")
 
     def begin_log(self) -> None:
         # The lab's home is for its owner only, whoever makes it first.
@@ -494,11 +490,6 @@ class Setup:
     def output(self) -> str:
         """The log; what pip wrote in the encoding of another locale is no reason to fail."""
         return self.log.read_text("utf-8", "replace")
-
-    def downloaded(self) -> float:
-        """Megabytes that pip says it has downloaded."""
-        sizes = re.findall(r"Downloading \S+ \(([\d.]+) ([kM]?)B", self.output())
-        return sum(float(size) * {"": 1e-6, "k": 1e-3, "M": 1}[unit] for size, unit in sizes)
 
     @contextmanager
     def step(self, name: str) -> "Iterator[None]":
