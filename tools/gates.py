@@ -32,9 +32,6 @@ PYTEST = ("pytest", "-q", "-rs", "--durations=5")
 GOLDEN = ("--nbval-lax",)  # pyproject.toml has the other options
 # The book shows the notebooks as these gates ran them.
 KEPT = ("-p", "tools.keep_executed", "--executed-to", "dist/executed")
-# The tests of tools/ and benchmarks/ run with the contract, in the shorter of the quick lanes.
-TOOLS = "tests/unit/tools"
-APART = ("--ignore", TOOLS)
 CURRICULUM, LATER = "golden cells", "golden cells of later lessons"
 WITH_SERVERS, LONG = "golden cells with servers", "golden cells of long lessons"
 
@@ -58,8 +55,8 @@ GATES: dict[str, tuple[str, ...]] = {
     "lint": ("ruff", "check", *SOURCES),
     "format": ("ruff", "format", "--check", *SOURCES),
     "types": ("mypy",),
-    "unit tests": (*PYTEST, "tests/unit", *APART),
-    "notebook contract": (*PYTEST, "tests/contract", TOOLS),
+    "unit tests": (*PYTEST, "tests/unit"),
+    "notebook contract": (*PYTEST, "tests/contract"),
     "Spark tests": (*PYTEST, "tests/spark"),
     "services": (*PYTEST, "tests/services"),
     "crashes": (*PYTEST, "tests/crash"),
