@@ -28,8 +28,6 @@ GOLDEN = {"keep_output", "nbval-check-output"}
 TAGS = GOLDEN | {
     *("parameters", "exercise", "prediction", "check", "solution", "proof", "result", "cleanup"),
 }
-# What these are about can only be shown with internals of Spark.
-INTERNALS = ("20", "30", "31", "33", "34", "40", "90")
 NO_GOALS = ("Exercise", "Take it home", "Summary")
 UNKEPT = {
     "an instant": re.compile(r"(?<!\d)20\d{15}(?!\d)"),
@@ -210,13 +208,6 @@ def proofs(path: Path, nb: NotebookNode) -> Problems:
 
 def _asserts(source: str) -> bool:
     return bool(re.search(r"(?m)^\s*assert\b", source))
-
-
-def own_calls(path: Path, nb: NotebookNode) -> Problems:
-    """Spark's own calls, not its internals."""
-    for cell in code(nb):
-        if path.name[:2] not in INTERNALS and re.search(r"\._j\w+", cell.source):
-            yield f"an internal of Spark in the cell {cell.source.partition(chr(10))[0]!r}"
 
 
 def servers(path: Path, nb: NotebookNode) -> Problems:
@@ -455,7 +446,6 @@ _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
         size,
         results,
         proofs,
-        own_calls,
         facts,
         ordered,
         figures,
