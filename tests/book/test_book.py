@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 
 import book
@@ -84,12 +83,6 @@ def test_solutions_and_checks_are_folded_and_exercises_are_not(
                 assert f"Show the {tag}" in cell.text, name
         for cell in page.select("div.cell.tag_exercise"):
             assert not cell.find("details"), name
-
-
-def test_lessons_follow_one_another(lessons: dict[str, BeautifulSoup]) -> None:
-    for before, after in pairwise(LESSONS):
-        assert first(lessons[before], "a.next-page")["href"] == f"{after}.html"
-        assert first(lessons[after], "a.prev-page")["href"] == f"{before}.html"
 
 
 def test_nothing_of_this_machine_and_no_litter(site: Path) -> None:

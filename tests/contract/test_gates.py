@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import gates
-import nbval.plugin
 import pytest
 import slices
 
@@ -18,18 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 BAD = ROOT / "tests" / "bad"
 GOOD = Path(__file__).with_name("good.ipynb")
 RULES = (ROOT / "tests" / "nbval_sanitize.cfg").read_text()
-
-
-def tool(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *command],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def test_each_gate_is_run_once() -> None:
@@ -135,14 +119,6 @@ def test_tests_with_servers_follow_one_another(
     assert after == gates.AFTER
 
 
-@pytest.mark.parametrize(
-    ("minutes", "taken"), [((), 0), ((9,), 9), ((9, 5, 3, 2), 10), ((5, 9, 2, 3), 10)]
-)
-def test_two_lanes_share_the_parts_of_a_slice(minutes: tuple[int, ...], taken: int) -> None:
-    known = {str(n): float(number) for n, number in enumerate(minutes)}
-    assert slices.takes([[test] for test in known], known) == taken
-
-
 def test_a_test_waits_only_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "waiting.txt"
     monkeypatch.setattr(slices, "WAITING", file)
@@ -153,43 +129,3 @@ def test_a_test_waits_only_with_a_reason(tmp_path: Path, monkeypatch: pytest.Mon
         file.write_text(line)
         with pytest.raises(SystemExit, match="or a reason is missing"):
             slices.waiting(tests)
-
-
-@pytest.mark.parametrize(
-    ("command", "sample", "text"),
-    [
-        (("check",), "lint.ipynb", "F401"),
-        (("format", "--check"), "format.ipynb", "1 file would be reformatted"),
-    ],
-)
-def test_ruff_reads_notebooks(command: tuple[str, ...], sample: str, text: str) -> None:
-    done = tool("ruff", *command, str(BAD / sample))
-    assert done.returncode == 1
-    assert text in done.stdout
-    assert tool("ruff", *command, str(GOOD)).returncode == 0
-
-
-PATTERNS = nbval.plugin.get_sanitize_patterns(RULES)
-SAMPLES = [
-    ("at <20260102030405678_20260102030406789.commit>", "at <<instant>_<instant>.commit>"),
-    ("UI    http://127.0.0.1:4041/jobs", "UI    <UI>/jobs"),
-    ("9a5173f7-f356-49bb-91cf-ff7d5f8b9a21-0_1-21-25.parquet", "<uuid>-0_1-21-25.parquet"),
-    (
-        "An error occurred while calling o231.save.",
-        "An error occurred while calling <object>.save.",
-    ),
-]
-
-
-def test_every_rule_is_read() -> None:
-    """nbval drops a rule with an empty replacement, or a line between its two, silently."""
-    rules = [line for line in RULES.splitlines() if line.startswith("regex:")]
-    assert len(PATTERNS) == len(rules) == RULES.count("\n[") == len(SAMPLES)
-    assert all(replacement.strip() for _, replacement in PATTERNS)
-
-
-@pytest.mark.parametrize(("before", "after"), [*SAMPLES, ("rows 5000, o231.x",) * 2])
-def test_what_differs_between_runs_is_replaced(before: str, after: str) -> None:
-    for pattern, replacement in PATTERNS:
-        before = re.sub(pattern, replacement, before)
-    assert before == after

@@ -8,7 +8,6 @@ from pathlib import Path
 import book
 import executed
 import nbformat
-import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -33,19 +32,6 @@ def test_the_book_has_every_page_of_docs_and_its_front_page_lists_them() -> None
         "lib/README",
         "packages/README",
     } <= listed
-
-
-def test_the_readme_groups_the_manuals_as_the_books_menu_does() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    rows = re.findall(r"(?m)^\| \*\*(\w[\w ]+)\*\* \| (.*\]\(.*) \|$", readme)
-    manuals = {group: re.findall(r"\]\(([\w/-]+)\.md\)", links) for group, links in rows}
-    text = (ROOT / "book" / "index.md").read_text("utf-8")
-    others = {"README", "glossary", "reference/index"}
-    menu = {
-        group: [page for page in re.findall(r"(?m)([\w/-]+)>?$", pages) if page not in others]
-        for group, pages in re.findall(r"(?s):caption: ([\w ]+?)\n(?::glob:\n)?(.*?)```", text)
-    }
-    assert manuals == menu
 
 
 def notebook() -> nbformat.NotebookNode:
@@ -93,21 +79,3 @@ def test_a_saved_notebook_has_its_outputs_and_no_path(tmp_path: Path) -> None:
     assert saved.cells[1].outputs[1].data == {"text/html": "<b>/...</b>", "image/png": "aaaa"}
     assert executed.same(saved, notebook())
     assert list(target.parent.iterdir()) == [target]
-
-
-@pytest.mark.parametrize("change", ["source", "tags", "cell"])
-def test_a_changed_notebook_is_not_the_same(change: str) -> None:
-    other = notebook()
-    if change == "source":
-        other.cells[0].source += "."
-    elif change == "tags":
-        other.cells[1].metadata.tags = []
-    else:
-        other.cells.pop()
-    assert not executed.same(other, notebook())
-
-
-def test_links_to_files_are_found() -> None:
-    text = "[a](docs/tidy.md#x) ![b](/notebooks/images/overview.png) [c](gone.md) [d](#here) [e](https://x.y)"
-    links = [str(path.relative_to(ROOT)) for path in book.linked(ROOT / "README.md", text)]
-    assert links == ["docs/tidy.md", "notebooks/images/overview.png"]
