@@ -18,6 +18,10 @@ RULES = (ROOT / "tests" / "nbval_sanitize.cfg").read_text()
 
 def test_each_gate_is_run_once() -> None:
     assert sorted([*gates.QUICK, *gates.SLOW, gates.LONG]) == sorted(gates.GATES)
+    golden = [gate for gate in gates.GATES if gate.startswith("golden cells")]
+    notebooks = [notebook for gate in golden for notebook in gates.lessons(gate)]
+    here = (ROOT / "notebooks").glob("*.ipynb")
+    assert sorted(notebooks) == sorted(f"notebooks/{path.name}" for path in here)
     deep = (ROOT / "Makefile").read_text().partition("\ntest-deep:")[2].partition("\n\n")[0]
     assert f'--gate "{gates.LONG}"' in deep
 

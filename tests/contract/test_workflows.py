@@ -8,38 +8,13 @@ import re
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import gates
-import yaml
 from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 SETUP = "./.github/actions/setup"
-
-
-def jobs() -> dict[str, list[dict[str, Any]]]:
-    """The steps of each job, by file and name."""
-    return {
-        f"{file.name}: {name}": job["steps"]
-        for file in FILES
-        for name, job in yaml.safe_load(file.read_text("utf-8"))["jobs"].items()
-    }
-
-
-def test_python_is_set_up_by_the_action_and_after_the_checkout() -> None:
-    used = {name: [step.get("uses", "") for step in steps] for name, steps in jobs().items()}
-    with_action = [name for name, actions in used.items() if SETUP in actions]
-    assert len(with_action) >= 5
-    assert (ROOT / SETUP / "action.yml").is_file()
-    for name in with_action:
-        assert used[name][0].startswith("actions/checkout@"), name
-        assert used[name][1] == SETUP, name
-    assert not [name for name, actions in used.items() if "setup-python" in str(actions)]
-    assert {
-        name for name, steps in jobs().items() if re.search(r"make |\.venv/bin", str(steps))
-    } == set(with_action)
 
 
 def test_actions_of_others_are_pinned_by_hash() -> None:
