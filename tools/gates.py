@@ -70,14 +70,12 @@ GATES: dict[str, tuple[str, ...]] = {
 # Two gates run at a time: whichever ends takes the next one that may begin.
 QUICK = ("unit tests", "lint", "format", "types", "notebook contract")
 SLOW = ("services", "Spark tests", CURRICULUM, LATER, WITH_SERVERS, "notebooks", "book", "crashes")
-# `make test-deep` runs the long lessons.
-COMPARED = (CURRICULUM, LATER, WITH_SERVERS)
 # A gate begins after these: what needs Java after what doesn't, the book after its lessons. Gates
 # that start servers on their usual ports follow each other, as two brokers cannot have one port.
 AFTER: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(SLOW, QUICK[1:]),
     WITH_SERVERS: ("services",),
-    "book": COMPARED,
+    "book": (CURRICULUM, LATER, WITH_SERVERS),
 }
 
 
