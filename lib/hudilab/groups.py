@@ -114,16 +114,6 @@ DEFAULT_TABLE = {
 }
 
 
-def servers(value: str) -> str:
-    """Return a list of servers unchanged; raise PydanticCustomError if it isn't a list."""
-    for server in value.split(","):
-        host, colon, port = server.rpartition(":")
-        named = re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]", host)
-        if not (colon and named and port.isdecimal() and 0 < int(port) < 65536):
-            raise PydanticCustomError("servers", "is not host:port[,host:port...]")
-    return value
-
-
 class Entry(BaseModel):
     """An entry of the file's list: a group's name and its keys."""
 

@@ -96,9 +96,9 @@ def client_of(settings: Settings, named: str = "") -> Access:
     """
     from pydantic_core import PydanticCustomError
 
-    from hudilab.groups import servers
     from hudilab_jobs.groups import Client
     from hudilab_jobs.kafka.connection import access
+    from hudilab_spark.hive_group import servers
 
     clients = [group for group in settings.groups.values() if isinstance(group, Client)]
     if not named:

@@ -11,10 +11,10 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 from typing_extensions import override
 
-from hudilab.groups import Group, Name, Owner, PathText, Text, form, key_of, servers
+from hudilab.groups import Group, Name, Owner, PathText, Text, form, key_of
 from hudilab.paths import rewrite_scheme
 from hudilab.table import SpecError, TableSpec
-from hudilab_spark.hive_group import METASTORE_GROUP, Hive
+from hudilab_spark.hive_group import METASTORE_GROUP, Hive, servers
 
 RUN_GROUP = "spark.run.options"
 CONSUMER, PRODUCER = "consumer.config.0", "producer.config.0"

@@ -1,16 +1,27 @@
-"""The settings' group of a Hive metastore."""
+"""The settings' group of a Hive metastore, and the form of a list of servers."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from hudilab.groups import Group, Name, Text, servers
+from hudilab.groups import Group, Name, Text
 from hudilab_spark.conf import METASTORE_GROUP
 
-__all__ = ["METASTORE_GROUP", "Hive"]
+__all__ = ["METASTORE_GROUP", "Hive", "servers"]
+
+
+def servers(value: str) -> str:
+    """Return a list of servers unchanged; raise PydanticCustomError if it isn't a list."""
+    for server in value.split(","):
+        host, colon, port = server.rpartition(":")
+        named = re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]", host)
+        if not (colon and named and port.isdecimal() and 0 < int(port) < 65536):
+            raise PydanticCustomError("servers", "is not host:port[,host:port...]")
+    return value
 
 
 def _thrift(value: str) -> str:

@@ -12,9 +12,9 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from hudilab.errors import ConfigError, KafkaError
-from hudilab.groups import servers
 from hudilab.settings import Settings
 from hudilab_jobs.groups import CONSUMER, PRODUCER, Client, Consumer, Producer
+from hudilab_spark.hive_group import servers
 from hudilab_spark.server_records import read_record, running_process
 
 IAM_PORT = "9098"  # Amazon MSK: TLS, and IAM instead of a password

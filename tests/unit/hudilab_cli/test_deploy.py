@@ -20,7 +20,8 @@ from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
 from hudilab.settings_file import read_options
 from hudilab_cli import bundle
-from hudilab_jobs.settings import kafka_groups, load_settings
+from hudilab_jobs.kafka.connection import kafka_groups
+from hudilab_jobs.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 CONF, DEPLOY = ROOT / "conf", ROOT / "conf" / "deploy"
