@@ -88,7 +88,7 @@ class Owner:
     without_table: tuple[str, ...] = ()
 
 
-NOBODY = Owner(lambda name, properties: None, names=())
+NO_OWNER = Owner(lambda name, properties: None, names=())
 
 
 class TableGroup(Group):

@@ -14,7 +14,7 @@ from hudilab.errors import ConfigError
 from hudilab.groups import (
     DEFAULT_TABLE,
     FILE,
-    NOBODY,
+    NO_OWNER,
     PIPELINES,
     TABLE_GROUP,
     Group,
@@ -114,7 +114,7 @@ def load_settings(
     runtime: str = "",
     env: Mapping[str, str] | None = None,
     *,
-    owner: Owner = NOBODY,
+    owner: Owner = NO_OWNER,
     file: Path | None = None,
 ) -> Settings:
     """Load the settings for `runtime` (else RUNTIME_ENV, else LOCAL) from `env` (else os.environ).

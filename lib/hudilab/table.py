@@ -425,7 +425,7 @@ def _if(right: object, value: str = "true") -> str | None:
 
 
 def _never(spec: TableSpec) -> None:
-    """Nobody sets it."""
+    """The lab never sets it; a caller may."""
 
 
 def _index(spec: TableSpec) -> str | None:

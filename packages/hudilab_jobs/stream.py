@@ -28,7 +28,7 @@ def command(  # noqa: PLR0913 - the options of a command
     trigger_seconds: Annotated[float, typer.Option(help="Seconds between micro-batches.")] = 10.0,
     accept_select: Annotated[
         bool,
-        typer.Option("--accept-select", help="Go on with a select that has changed."),
+        typer.Option("--accept-select", help="Accept a select that has changed."),
     ] = False,
     as_json: AsJson = False,
     run_id: RunId = "",

@@ -49,7 +49,7 @@ RULES = {
     "operation": (REFUSED, "a new version of a row would be stored beside the old one"),
 }
 DIGESTS = ("select", "source.schema")  # long texts, of which a literal may be secret
-# What goes on no command line, two names of Kafka's, and a login in an address.
+# What must not be on a command line, two names of Kafka's, and a login in an address.
 _SECRET = re.compile(rf"{SECRET.pattern}|jaas|credential|://[^/]*@")
 ACCEPT = "--accept-select"
 Keys = dict[str, str | None]  # of a start, by name; None for a key that the group lacks

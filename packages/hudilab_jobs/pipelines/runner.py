@@ -74,7 +74,7 @@ class Running(NamedTuple):
         """Run the stream until its end or a signal; yield a line for each batch, and a last one.
 
         Without a trigger, it writes what has arrived; `initial_load` writes batch 0 alone.
-        `accept_select` goes on with a `select` that has changed. See `stop_on_signal` for
+        `accept_select` accepts a `select` that has changed. See `stop_on_signal` for
         `signals`; `show` gets the stream's current activity.
 
         Raises:
