@@ -410,7 +410,7 @@ def test_a_decimal_of_more_digits_than_spark_has(make: Make, registry: str) -> N
     own.run()
     assert own.rows("id", "w") == [(1, Decimal("1.25"))]
     ((reason, _),) = own.quarantined()
-    assert reason == "its value is Avro with schema id 18, which does not fit"
+    assert reason.startswith("its value is Avro with schema id 18, which does not fit; correct")
 
 
 @pytest.mark.deep
@@ -465,9 +465,8 @@ def test_a_value_that_was_quarantined_is_not_the_older_one(make: Make, batches: 
     reasons = [reason for reason, _ in own.quarantined()]
     unsure = [reason for reason in reasons if reason.startswith("PostgreSQL did not send column")]
     assert len(reasons) == 2
-    assert [reason.rpartition(", ")[2] for reason in unsure] == [
-        "and an earlier change of its key is quarantined"
-    ]
+    assert len(unsure) == 1
+    assert ", and an earlier change of its key is quarantined; " in unsure[0]
     # An event with all values settles it.
     own.send_pairs(
         with_values(first, note="newest"), with_values(first, amount="8.00", note=unsent)
@@ -497,7 +496,7 @@ def test_a_column_that_is_no_longer_sent_keeps_its_values(make: Make, quarantine
             own.run()
     else:
         own.run()
-        assert [reason for reason, _ in own.quarantined()] == [LACKS.partition(";")[0]] * 3
+        assert [reason.startswith(LACKS) for reason, _ in own.quarantined()] == [True] * 3
     assert own.rows("id", "note") == [(1, "n1"), (2, "n2")]
 
 

@@ -65,6 +65,7 @@ VALUES: list[tuple[bytes, int | str]] = [
     (b'{"id":5,"tags":["x"]}', 'column tags has ["x"], which is not'),
     (b'{"id":5,"tags":[99999999999]}', "column tags has [99999999999], which is not"),
     (b'{"id":"five"}', 'column id has "five", which is not'),
+    (b'{"id":"a; b"}', 'column id has "a; b", which is not BIGINT; '),
     (b"null", "source.schema"),
     (b"7", "source.schema"),
     (b"", "empty"),
@@ -508,7 +509,7 @@ def test_a_message_that_is_longer_than_its_schema_is_refused(make: Make, kind: s
     own.send(framed(2, row)[head:], framed(2, row | {"amount": 3, "city": "abc"})[head:])
     own.run()
     assert [reason.rpartition("it ")[2] for reason, _ in own.quarantined()] == [
-        "cannot be read as Avro with source.schema"
+        "cannot be read as Avro with source.schema; fix the schema"
     ] * 2
 
 

@@ -356,7 +356,7 @@ class ChangeTopic(Topic):
         rows = rows.withColumns({name: F.col(f"{ROW}.{quoted(name)}") for name in names})
         wrong = F.col(PROBLEM)
         if self.group.quarantine:
-            reason = F.coalesce(f"{REFUSED}.reason", F.substring_index(wrong, "; ", 1))
+            reason = F.coalesce(f"{REFUSED}.reason", wrong)
             rows = rows.withColumn(REFUSED, F.col(REFUSED).withField("reason", reason))
         else:
             text = F.concat(self._place(KAFKA_KEY), wrong, F.lit(OR_QUARANTINE))

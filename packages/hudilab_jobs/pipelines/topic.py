@@ -429,9 +429,7 @@ class Topic(Source[TopicPipeline]):
         added = [F.col(DELETED)] if self._deletes else []
         if self.group.quarantine:
             message = F.struct(F.col("key_text").alias(KAFKA_KEY), PARTITION, OFFSET, TIME, TEXT)
-            refused = F.struct(
-                F.substring_index("problem", "; ", 1).alias("reason"), message.alias("row")
-            )
+            refused = F.struct(F.col("problem").alias("reason"), message.alias("row"))
             added = [F.lit(None).cast("string").alias(TEXT), *added, refused.alias(REFUSED)]
         else:
             # An error is one line.
