@@ -124,10 +124,10 @@ class S3Store:
             raise self._failed(error) from None
         return bool(listed.get("Contents"))
 
-    def tables_below(self) -> list[str]:
+    def tables_below(self, depth: int = SEARCH_LEVELS) -> list[str]:
         """Return the tables in the folders below."""
         tables, level = [], [self._prefix]
-        for _ in range(SEARCH_LEVELS):
+        for _ in range(depth):
             pages = self.each(lambda path: self._pages(Prefix=path, Delimiter="/"), level)
             folders = [
                 str(item["Prefix"])

@@ -83,8 +83,8 @@ class Store(Protocol):
     def has(self, folder: str) -> bool:
         """Return whether a folder exists."""
 
-    def tables_below(self) -> list[str]:
-        """Return the tables in the folders below; for a folder that is not a table itself."""
+    def tables_below(self, depth: int = SEARCH_LEVELS) -> list[str]:
+        """Return the tables in so many levels of folders below one that is not a table itself."""
 
     def storage_options(self) -> dict[str, str]:
         """Return the options with which hudi-rs reads the table; they can include secret keys."""
@@ -262,10 +262,10 @@ class DiskStore:
         """Return whether a folder exists."""
         return (self._root / folder).is_dir()
 
-    def tables_below(self) -> list[str]:
+    def tables_below(self, depth: int = SEARCH_LEVELS) -> list[str]:
         """Return the tables in the folders below."""
         tables, level = [], [self._root]
-        for _ in range(SEARCH_LEVELS):
+        for _ in range(depth):
             level = [child for folder in level for child in _folders(folder)]
             tables += [str(path) for path in level if os.path.isfile(path / PROPERTIES)]  # noqa: PTH113
         return sorted(tables)

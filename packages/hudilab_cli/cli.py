@@ -20,6 +20,7 @@ except LabError as error:
 import typer
 
 from hudi_inspect.cli import ABOUT
+from hudi_inspect.errors import InspectError
 from hudilab_cli import (
     inspect_command,
     progress_command,
@@ -338,15 +339,15 @@ def join_pairs(arguments: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Run the command; print a LabError as one line on stderr, and exit with code 1.
+    """Run the command; print an error of the lab as one line on stderr, and exit with code 1.
 
     The same applies to a package that a light installation lacks.
     """
     words = sys.argv[1:]
     try:
         app(args=join_pairs(words) if words[:1] == ["run"] else words)
-    except LabError as error:
-        print(f"hudilab: {error}", file=sys.stderr)
+    except (LabError, InspectError) as error:
+        print(f"hudilab: {LabError(error.problem, error.remedy)}", file=sys.stderr)
         sys.exit(1)
     except ModuleNotFoundError as error:
         if (error.name or "hudilab").partition(".")[0] == "hudilab":

@@ -9,8 +9,6 @@ from typing import Annotated
 import typer
 
 from hudi_inspect.cli import HELP, LIMIT, STUCK_AFTER, show
-from hudi_inspect.errors import InspectError
-from hudilab.errors import LabError
 from hudilab_jobs import TableRunId
 
 
@@ -53,12 +51,8 @@ def command(  # noqa: PLR0913 - the options of hudi-inspect
         limit=limit,
         stuck_after=stuck_after,
     )
-    try:
-        options.table = _place(table, run_id)
-        code = show(options, "hudilab inspect")
-    except InspectError as error:
-        raise LabError(error.problem, error.remedy) from None
-    raise typer.Exit(code)
+    options.table = _place(table, run_id)
+    raise typer.Exit(show(options, "hudilab inspect"))
 
 
 def _place(table: str, run_id: str) -> str:

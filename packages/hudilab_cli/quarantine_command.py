@@ -11,8 +11,7 @@ import typer
 from hudi_inspect.units import plain
 from hudilab.errors import many
 from hudilab_cli.row_text import one_line, print_lines
-from hudilab_jobs import PipelineName, short_errors
-from hudilab_jobs.pipelines.status import Status
+from hudilab_jobs import PipelineName, command_session, short_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,12 +54,7 @@ def command(
     settings, own = load_pipeline(name)
     groups = find_groups(settings, own)
     locations = [settings.locate(each.table_name, run_id=run_id) for each in groups.values()]
-    from hudilab_spark.session import close_session, open_session
-
-    with Status() as status:
-        status.show("starting Spark")
-        spark = open_session(settings, app="quarantine", names=False)
-    try:
+    with command_session(settings, "quarantine") as spark:
         for location, (pipeline, group) in zip(locations, groups.items(), strict=True):
             rows = quarantined(spark, location.quarantine)
             if rows is None:
@@ -71,8 +65,6 @@ def command(
                 continue
             table = f"{location.name}_quarantine"
             print_lines(json_lines(rows, table) if as_json else blocks(rows, table, limit))
-    finally:
-        close_session(spark)
 
 
 def quarantined(spark: SparkSession, uri: str) -> DataFrame | None:

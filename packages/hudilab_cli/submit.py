@@ -173,30 +173,48 @@ def _command(
         settings, _ = load_pipeline(own[0])
     title = file.stem
     groups = [] if bundle else jar_groups(settings)
-    jars = verify(settings.project / "jars", needed(settings, groups))
-    session = session_settings(settings, jars)
+    extra = {}
     if bundle:
         if job.endswith(".py"):
             raise BundleError(
                 f"{job} is not in {bundle}", "use a job of the lab, or leave out --bundle"
             )
         run, root = run_options(settings), _unpack(bundle, settings.home / "submitted")
-        session["spark.jars"] = str(root / run.jarfile)
+        extra["spark.jars"] = str(root / run.jarfile)
         file, words = root / run.python, [job, *words]
     folder = managed_tables(settings.home, named=settings.group(METASTORE_GROUP, Hive) is not None)
-    session["spark.sql.warehouse.dir"] = str(folder)
-    if settings.on_cluster:
-        check_cluster(settings, session)
-    env = _environment(settings, title, session)
+    extra["spark.sql.warehouse.dir"] = str(folder)
+    file_of_settings, env = driver_files(settings, title, groups, extra)
     if bundle:  # its package does not know the checkout, whose files may stand in for missing ones
         env["HUDILAB_CONF"] = str(conf_folder(settings))
     else:
         path = (*map(str, source_folders()), os.environ.get("PYTHONPATH"))
         env["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-    file_of_settings = Path(env["HUDILAB_LOG_FILE"]).with_suffix(".conf")
-    _write_properties(file_of_settings, settings, session)
     tool = str(Path(env["SPARK_HOME"], "bin", "spark-submit"))
     return [tool, "--properties-file", str(file_of_settings), str(file), *words], env
+
+
+def driver_files(
+    settings: Settings, title: str, groups: Sequence[str], extra: Mapping[str, str]
+) -> tuple[Path, dict[str, str]]:
+    """Write the settings file for a driver that spark-submit starts; return it and the environment.
+
+    Args:
+        groups: The groups of jars that the driver needs, besides that of S3.
+        extra: More Spark settings.
+
+    Raises:
+        JarError: a jar is missing or altered.
+        SessionError: the cluster does not answer or has no room.
+    """
+    jars = verify(settings.project / "jars", needed(settings, groups))
+    session = {**session_settings(settings, jars), **extra}
+    if settings.on_cluster:
+        check_cluster(settings, session)
+    env = _environment(settings, title, session)
+    file = Path(env["HUDILAB_LOG_FILE"]).with_suffix(".conf")
+    _write_properties(file, settings, session)
+    return file, env
 
 
 def _environment(settings: Settings, title: str, session: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,8 @@ from hudilab.errors import LabError, TableError, is_full, root_cause, show_log
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from hudilab.settings import Settings
+
 # Each job is a module with a function `command`, whose parameters are its options.
 JOBS = ("load", "sensor_readings", "stock_prices", "stream", "tidy")  # those that write to a table
 PROGRAMS = sorted((*JOBS, "stock_producer"))  # what hudilab submit starts
@@ -92,16 +94,24 @@ def table_session(command: str, table: str, run_id: str = "") -> Iterator[tuple[
     from hudilab_jobs.settings import find_table
 
     settings, place = find_table(table, command, run_id)
-    from hudilab_jobs.pipelines.status import Status
-    from hudilab_spark.session import close_session, open_session
     from hudilab_spark.warehouse import table_uri
 
     uri = table_uri(place, settings, command)
+    with command_session(settings, command) as spark:
+        yield spark, uri
+
+
+@contextmanager
+def command_session(settings: Settings, command: str) -> Iterator[SparkSession]:
+    """Open a session without a metastore for a command, and close it."""
+    from hudilab_jobs.pipelines.status import Status
+    from hudilab_spark.session import close_session, open_session
+
     with Status() as status:
         status.show("starting Spark")
         spark = open_session(settings, app=command, names=False)
     try:
-        yield spark, uri
+        yield spark
     finally:
         close_session(spark)
 

@@ -106,12 +106,15 @@ def table_uri(table: str, settings: Settings, command: str) -> str:
     return uri
 
 
-def sql_path(spark: SparkSession, uri: str) -> str:
+def sql_path(spark: SparkSession | None, uri: str) -> str:
     """Return a table's URI for the text of an SQL statement: `LOCATION '...'`, `path => '...'`.
 
     SQL would end its text at an apostrophe, and Hudi's catalog looks for a table with a blank in
     its path at `%20`. So a URI with such characters is replaced: the result leads to the same
     folder, through a link of this process that is removed at its end.
+
+    Args:
+        spark: The session that runs the statement. None: one without a metastore.
 
     Raises:
         TableError: The URI has such characters, and is on S3 or will be in a metastore, which
@@ -119,7 +122,8 @@ def sql_path(spark: SparkSession, uri: str) -> str:
     """
     if _LITERAL.fullmatch(uri):
         return uri
-    path, lasting = local_path(uri), spark.conf.get("spark.sql.catalogImplementation") == "hive"
+    path = local_path(uri)
+    lasting = spark is not None and spark.conf.get("spark.sql.catalogImplementation") == "hive"
     if path is not None and not lasting:
         unsafe = next(part for part in (path, *path.parents) if not _LITERAL.fullmatch(part.name))
         link = f"file://{_link_to(unsafe) / path.relative_to(unsafe)}"

@@ -159,7 +159,7 @@ def test_help_needs_nothing_heavy() -> None:
         ("tidy /data/table", "pydantic_core"),
         ("rewind /data/table --to 20260101000000000", "pydantic_core"),
         ("savepoint /data/table", "pydantic_core"),
-        ("sql -e x", "pydantic_core"),
+        ("sql x", "pydantic_core"),
         ("quarantine x", "pydantic_core"),
         ("stream x", "pydantic_core"),
         ("run 00", "nbformat"),

@@ -1,68 +1,48 @@
-"""`hudilab sql` splits its input into statements, and refuses what it cannot read."""
+"""`hudilab sql` finds the warehouse's tables without Spark, and refuses what it cannot do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from unit.hudilab.settings_files import group, load, write
 
-from hudilab_cli import sql_command
-from hudilab_cli.sql_command import command, split
-
-
-@pytest.mark.parametrize(
-    ("text", "statements", "rest"),
-    [
-        ("SELECT 1", [], "SELECT 1"),
-        ("SELECT 1; SELECT 2;\n", ["SELECT 1", "SELECT 2"], ""),
-        ("SELECT ';', \";\", `;` FROM t; x", ["SELECT ';', \";\", `;` FROM t"], "x"),
-        ("SELECT 'it\\'s; ''', 2;", ["SELECT 'it\\'s; ''', 2"], ""),
-        ("-- a; b\nSELECT 1 /* ; */ - 2;;", ["SELECT 1  - 2"], ""),
-        ("SELECT /*+ BROADCAST(t) */ 1 / 2;", ["SELECT /*+ BROADCAST(t) */ 1 / 2"], ""),
-        ("SELECT 'a\nb';", ["SELECT 'a\nb'"], ""),
-    ],
-)
-def test_statements(text: str, statements: list[str], rest: str) -> None:
-    assert split(text) == (statements, rest)
+from hudilab_cli.sql_command import command, statements
 
 
-def test_a_prompt_reads_until_a_semicolon(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines: Iterator[str | type[BaseException]] = iter(
-        ["SELECT", "1;SELECT 2;", "SELECT 3", KeyboardInterrupt, "SELECT 4;", "quit"]
-    )
-    prompts = []
-
-    def typed(prompt: str) -> str:
-        prompts.append(prompt)
-        line = next(lines)
-        if isinstance(line, str):
-            return line
-        raise line
-
-    monkeypatch.setattr("builtins.input", typed)
-    assert list(sql_command._typed()) == ["SELECT\n1", "SELECT 2", "SELECT 4"]
-    assert prompts == ["sql> ", "...> ", "sql> ", "...> ", "sql> ", "sql> "]
+def test_each_table_of_the_warehouse_or_of_a_run_has_its_name(tmp_path: Path) -> None:
+    write(tmp_path / "conf", [group()])
+    settings = load(tmp_path / "conf", HUDILAB_HOME=str(tmp_path))
+    last = ["CREATE DATABASE IF NOT EXISTS `lab`", "USE `lab`"]
+    assert statements(settings) == last  # before the first table
+    warehouse = tmp_path / "warehouse"
+    for table in ("lab/orders", "shop/customers", "run-a/lab/orders", "deep/er/than/that", "flat"):
+        (warehouse / table / ".hoodie").mkdir(parents=True)
+        (warehouse / table / ".hoodie" / "hoodie.properties").touch()
+    (warehouse / "lab" / "no_table").mkdir()
+    for run_id, root, names in (
+        ("", warehouse, ["lab.orders", "shop.customers"]),
+        ("a", warehouse / "run-a", ["lab.orders"]),
+    ):
+        expected = []
+        for database, table in (name.split(".") for name in names):
+            expected += [
+                f"CREATE DATABASE IF NOT EXISTS `{database}`",
+                f"CREATE TABLE IF NOT EXISTS `{database}`.`{table}` USING hudi "
+                f"LOCATION 'file://{root}/{database}/{table}'",
+            ]
+        assert statements(settings, run_id) == expected + last
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
         (
-            {"execute": "SELECT 1", "file": Path("a.sql")},
-            'the argument SQL, -e and -f exclude each other; give one of them: hudilab sql "SQL"',
+            {"as_csv": True},
+            '--csv and --json need a statement; add it: hudilab sql "SELECT 1"',
         ),
         (
-            {"sql": "SELECT 1", "execute": "SELECT 1"},
-            'the argument SQL, -e and -f exclude each other; give one of them: hudilab sql "SQL"',
-        ),
-        (
-            {"file": Path("none.sql")},
-            "cannot read none.sql ([Errno 2] No such file or directory: 'none.sql'); give a file "
-            "with SQL",
-        ),
-        (
-            {"execute": "SELECT 1", "run_id": "../a"},
+            {"sql": "SELECT 1", "run_id": "../a"},
             "parameter run_id='../a' is not a valid directory name; use 1 to 64 letters, digits, "
             "'_', '-' and '.', not starting with '.' or '_', and without '..'",
         ),
