@@ -32,7 +32,7 @@ from hudilab_spark.streams import run_until_end
 from hudilab_spark.warehouse import prepare
 
 PREVIEW = 5
-TABLE_TYPE = "COPY_ON_WRITE"  # MERGE_ON_READ gains little: benchmarks/README.md, Kafka
+TABLE_TYPE = "COPY_ON_WRITE"
 
 
 @short_errors()

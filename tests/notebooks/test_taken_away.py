@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+# Not 13, in which `hudilab tidy` compacts a table from another process.
 LESSONS = sorted(
     file.name
     for file in (ROOT / "notebooks").glob("*.ipynb")
-    if file.name[:2] in ("00", "01", "02", "03", "10", "11", "12", "13", "14", "15", "16")
+    if file.name[:2] in ("00", "01", "02", "03", "10", "11", "12", "14", "15", "16")
 )
 Copy = Callable[..., Path]
 
