@@ -74,7 +74,9 @@ def refusal(folder: Path, runtime: str = "", **env: str) -> str:
         load(folder, runtime, **env)
     text = str(caught.value)
     assert "\n" not in text
-    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    trace = "".join(traceback.format_exception(caught.value))
+    assert SECRET not in trace
+    assert SECRET.replace("/", "") not in trace
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     return text

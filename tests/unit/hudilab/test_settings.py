@@ -1,4 +1,8 @@
-"""Settings: what follows from the files and the environment, and the text of every refusal."""
+"""Settings: what follows from the files and the environment, and what every refusal names.
+
+A case of settings.json changes good settings: `change` names keys of groups ("(none)" leaves one
+out), `add` more entries, `file` a whole file, `env` and `runtime` what stands above the file.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,16 @@ import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
+from refusals import assert_refusal
 from unit.hudilab.settings_files import (
     CONSUMER,
     GOOD,
     KEYS,
     PRODUCER,
     RUN,
-    SECRET,
     group,
     kafka_entries,
     load,
@@ -30,6 +34,17 @@ from hudilab.settings import Runtime, Settings, project_root
 from hudilab_jobs.groups import Consumer, Producer, RunOptions
 from hudilab_jobs.kafka.connection import kafka_groups
 from hudilab_jobs.settings import load_settings, topics
+
+CASES = json.loads(Path(__file__).with_name("settings.json").read_text("utf-8"))
+REFUSED = [kind for kind in CASES if kind.startswith("refused")]
+TABLE: dict[str, Any] = {"HudiTable0": {}}
+GROUPS: dict[str, dict[str, Any]] = {
+    "HudiTable0": GOOD,
+    "consumer.config.0": CONSUMER,
+    "producer.config.0": PRODUCER,
+    "spark.run.options": RUN,
+    "metastore": {},
+}
 
 # --- what is read
 
@@ -120,176 +135,34 @@ def test_the_groups_need_not_be_there(tmp_path: Path) -> None:
     assert kafka_groups(settings) == (None, None)
 
 
-# --- HUDILAB_WAREHOUSE
+# --- settings.json: settings files and environments, and what is read or refused
 
 
-@pytest.mark.parametrize(
-    ("env", "expected"),
-    [
-        ({"HUDILAB_WAREHOUSE": "s3://mine/w"}, ("s3://mine/w", False)),
-        ({"HUDILAB_WAREHOUSE": " s3a://mine/w ", "IS_LOCAL": "false"}, ("s3a://mine/w", False)),
-        ({"HUDILAB_WAREHOUSE": "s3://mine/w", "RUNTIME_ENV": "LOCAL"}, ("s3://mine/w", False)),
-        ({"HUDILAB_WAREHOUSE": "s3://mine/w", "RUNTIME_ENV": "AWS"}, ("s3://mine/w", False)),
-        ({"HUDILAB_WAREHOUSE": "/data/w"}, ("/data/w", True)),
-        ({"HUDILAB_WAREHOUSE": " "}, ("warehouse", True)),
-    ],
-)
-def test_one_variable_names_the_warehouse(
-    tmp_path: Path, env: dict[str, str], expected: tuple[str, bool]
-) -> None:
-    write(tmp_path, [group()])
-    settings = load(tmp_path, **env)
-    assert (settings.warehouse_path, settings.is_local) == expected
+def change(folder: Path, case: dict[str, Any]) -> None:
+    """Write good groups with the changes of a case, or a case's own file."""
+    groups = [changed(name, keys) for name, keys in {**TABLE, **case.get("change", {})}.items()]
+    write(folder, case.get("file", [*groups, *case.get("add", [])]))
 
 
-@pytest.mark.parametrize(
-    ("env", "text"),
-    [
-        (
-            {"HUDILAB_WAREHOUSE": "mine/w"},
-            "HUDILAB_WAREHOUSE='mine/w' is not a warehouse; "
-            "set it to s3://<bucket>/<prefix> or an absolute path, or unset it",
-        ),
-        (
-            {"HUDILAB_WAREHOUSE": "s3://mine/w", "IS_LOCAL": "true"},
-            "IS_LOCAL contradicts HUDILAB_WAREHOUSE='s3://mine/w'; "
-            "unset IS_LOCAL, or set it to false",
-        ),
-        (
-            {"HUDILAB_WAREHOUSE": f"s3://me:{SECRET}@mine/w"},
-            "HUDILAB_WAREHOUSE contains credentials, which belong in the AWS credential chain; "
-            "remove them from it",
-        ),
-    ],
-)
-def test_a_warehouse_in_the_environment_that_is_none(
-    tmp_path: Path, env: dict[str, str], text: str
-) -> None:
-    write(tmp_path, [group()])
-    assert refusal(tmp_path, **env) == text
+def changed(name: str, keys: dict[str, Any]) -> dict[str, Any]:
+    """A group with some keys changed, or without those that are "(none)"."""
+    merged = {**GROUPS[name], **keys}
+    return group(name, {key: value for key, value in merged.items() if value != "(none)"})
 
 
-# --- runtime and IS_LOCAL
+@pytest.mark.parametrize("case", CASES["accepted"], ids=json.dumps)
+def test_settings_that_are_good(tmp_path: Path, case: dict[str, Any]) -> None:
+    change(tmp_path, case)
+    settings = load(tmp_path, case.get("runtime", ""), **case.get("env", {}))
+    assert {name: getattr(settings, name) for name in case["has"]} == case["has"]
 
 
-@pytest.mark.parametrize(
-    ("argument", "variable", "is_local", "expected"),
-    [
-        ("", None, None, ("LOCAL", True)),
-        ("", "", "", ("LOCAL", True)),
-        ("", "LOCAL", "true", ("LOCAL", True)),
-        ("", "DOCKER", None, ("DOCKER", False)),
-        ("", "AWS", "false", ("AWS", False)),
-        ("aws", None, None, ("AWS", False)),
-        ("LOCAL", "AWS", None, ("LOCAL", True)),
-        ("LOCAL", "nonsense", None, ("LOCAL", True)),
-        (" ", "DOCKER", "No", ("DOCKER", False)),
-        ("", None, "FALSE", ("LOCAL", False)),
-        ("", None, "0", ("LOCAL", False)),
-        ("", None, " Yes ", ("LOCAL", True)),
-        ("", None, "1", ("LOCAL", True)),
-    ],
-)
-def test_runtime_and_is_local(
-    tmp_path: Path,
-    argument: str,
-    variable: str | None,
-    is_local: str | None,
-    expected: tuple[str, bool],
-) -> None:
-    write(tmp_path, [group()])
-    variables = {"RUNTIME_ENV": variable, "IS_LOCAL": is_local}
-    env = {key: value for key, value in variables.items() if value is not None}
-    settings = load(tmp_path, argument, **env)
-    assert (settings.runtime, settings.is_local) == expected
-
-
-@pytest.mark.parametrize(
-    ("argument", "env", "text"),
-    [
-        (
-            "",
-            {"IS_LOCAL": "flase"},
-            "IS_LOCAL='flase' is not a boolean; set it to true or false, or unset it",
-        ),
-        (
-            "",
-            {"IS_LOCAL": " "},
-            "IS_LOCAL=' ' is not a boolean; set it to true or false, or unset it",
-        ),
-        (
-            "",
-            {"RUNTIME_ENV": "KDA"},
-            "RUNTIME_ENV='KDA' is not a runtime; "
-            "set it to one of LOCAL, DOCKER, AWS, or leave it empty",
-        ),
-        (
-            "cloud",
-            {"RUNTIME_ENV": "AWS"},
-            "parameter runtime='cloud' is not a runtime; "
-            "set it to one of LOCAL, DOCKER, AWS, or leave it empty",
-        ),
-        (
-            "",
-            {"RUNTIME_ENV": "LOCAL", "IS_LOCAL": "false"},
-            "IS_LOCAL='false' contradicts RUNTIME_ENV='LOCAL'; unset IS_LOCAL, or set it to true",
-        ),
-        (
-            "",
-            {"RUNTIME_ENV": "DOCKER", "IS_LOCAL": "1"},
-            "IS_LOCAL='1' contradicts RUNTIME_ENV='DOCKER'; unset IS_LOCAL, or set it to false",
-        ),
-        (
-            "AWS",
-            {"RUNTIME_ENV": "LOCAL", "IS_LOCAL": "true"},
-            "IS_LOCAL='true' contradicts parameter runtime='AWS'; "
-            "unset IS_LOCAL, or set it to false",
-        ),
-        (
-            "",
-            {"HUDILAB_HOME": "lab"},
-            "HUDILAB_HOME='lab' is a relative path; use an absolute path",
-        ),
-        (
-            "",
-            {"HUDILAB_HOME": "/dev/null"},
-            "HUDILAB_HOME='/dev/null' is not a directory; set it to a directory, or unset it",
-        ),
-        (
-            "",
-            {"HUDILAB_CONF": "conf"},
-            "HUDILAB_CONF='conf' is a relative path; use an absolute path",
-        ),
-        (
-            "",
-            {"HUDILAB_CONF": "/dev/null"},
-            "HUDILAB_CONF='/dev/null' is not a directory; set it to a directory, or unset it",
-        ),
-        (
-            "",
-            {"HUDILAB_CONF": "/nowhere/conf"},
-            "HUDILAB_CONF='/nowhere/conf' is not a directory; set it to a directory, or unset it",
-        ),
-    ],
-)
-def test_a_bad_environment_is_refused(
-    tmp_path: Path, argument: str, env: dict[str, str], text: str
-) -> None:
-    write(tmp_path, [group()])
-    with pytest.raises(ConfigError) as caught:
-        load_settings(argument, {"HUDILAB_CONF": str(tmp_path), **env})
-    assert str(caught.value) == text
-
-
-def test_environment_and_file_are_reported_in_one_error(tmp_path: Path) -> None:
-    file = write(tmp_path, [group(properties={**GOOD, "table.name": ""})])
-    assert refusal(tmp_path, IS_LOCAL="flase", RUNTIME_ENV="KDA", HUDILAB_HOME="x") == (
-        "RUNTIME_ENV='KDA' is not a runtime; "
-        "set it to one of LOCAL, DOCKER, AWS, or leave it empty; "
-        "IS_LOCAL='flase' is not a boolean; set it to true or false, or unset it; "
-        "HUDILAB_HOME='x' is a relative path; use an absolute path; "
-        f"{file}: group 'HudiTable0': key 'table.name' is empty; fix the file"
-    )
+@pytest.mark.parametrize("case", [case for kind in REFUSED for case in CASES[kind]], ids=json.dumps)
+def test_settings_that_are_refused(tmp_path: Path, case: dict[str, Any]) -> None:
+    change(tmp_path, case)
+    text = refusal(tmp_path, case.get("runtime", ""), **case.get("env", {}))
+    says = [part.replace("{conf}", str(tmp_path)) for part in case["says"]]
+    assert_refusal(text, *says, remedy=case.get("remedy", "; fix the file"))
 
 
 def test_a_home_that_may_not_be_looked_at_is_left_to_the_check_of_the_warehouse(
