@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from functools import partial
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import read_cases
 from refusals import refused
 
 from hudilab.errors import PathError
@@ -19,7 +19,7 @@ from hudilab.paths import TableLocation, local_path, locate, rewrite_scheme
 from hudilab_spark.warehouse import check_writable, make_home
 
 HOME = Path("/home/me/lab")
-CASES = json.loads(Path(__file__).with_name("paths.json").read_text("utf-8"))
+CASES = read_cases(__file__)
 
 
 def tree(root: Path) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from cases import read_cases
 from refusals import assert_refusal
 from unit.hudilab.settings_files import (
     CONSUMER,
@@ -35,7 +36,7 @@ from hudilab_jobs.groups import Consumer, Producer, RunOptions
 from hudilab_jobs.kafka.connection import kafka_groups
 from hudilab_jobs.settings import load_settings, topics
 
-CASES = json.loads(Path(__file__).with_name("settings.json").read_text("utf-8"))
+CASES = read_cases(__file__)
 REFUSED = [kind for kind in CASES if kind.startswith("refused")]
 TABLE: dict[str, Any] = {"HudiTable0": {}}
 GROUPS: dict[str, dict[str, Any]] = {

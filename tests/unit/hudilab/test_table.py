@@ -6,10 +6,10 @@ import json
 import os
 import socket
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from cases import read_cases
 from refusals import refused
 
 from hudi_sink.async_services import StreamServices
@@ -26,7 +26,7 @@ from hudilab.errors import TableError
 from hudilab.files import read_properties
 from hudilab.table import TableSpec
 
-CASES = json.loads(Path(__file__).with_name("table.json").read_text("utf-8"))
+CASES = read_cases(__file__)
 SPEC = TableSpec(
     name="sensor_readings",
     record_key=("sensor_id", "reading_id"),
