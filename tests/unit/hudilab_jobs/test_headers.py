@@ -8,62 +8,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import read_cases
 
 from hudilab_jobs.pipelines.csv_text import Dialect, Form
 from hudilab_jobs.pipelines.files import first_bytes, folder_columns
 from hudilab_jobs.pipelines.text_values import Texts
 
+CASES = read_cases(__file__)
 COLUMNS = ("id", "Größe", "seen")
-OTHER = [
-    ({}, "id,Größe,seen\n1,x,y\n", None),
-    ({}, "\ufeffID,größe,Seen\r\n", None),
-    ({}, '"id","Größe","seen"', None),
-    ({}, "\n \nid,Größe,seen", None),
-    ({}, "", None),
-    ({"comment": "#"}, "# by hand\nid,Größe,seen", None),
-    ({"sep": r"\t"}, "id\tGröße\tseen", None),
-    ({"delimiter": "||"}, "id||Größe||seen", None),
-    ({"quote": "'"}, "'id','Größe','seen'", None),
-    ({"ignoreleadingwhitespace": "true"}, "id, Größe, seen", None),
-    ({"header": "false"}, "1,x,y", None),
-    ({"header": "false"}, "id,Größe,seen", "its first line is a header"),
-    ({}, "SEEN,id,Größe", None),
-    ({"header": "false"}, "seen,id,Größe", "its first line is a header"),
-    ({}, "id,seen", "its header lacks Größe"),
-    ({}, "id,Größe,seen,x", "its header also has x"),
-    ({}, "id,Größe,seen,seen", "its header has a column twice"),
-    ({}, "1,x,2026-01-01", "its first line is not the header id, Größe, seen"),
-    ({}, "id;Größe;seen", "its first line is not the header"),
-]
 
 
-@pytest.mark.parametrize(("options", "text", "problem"), OTHER)
+@pytest.mark.parametrize(("options", "text", "problem"), CASES["headers"])
 def test_a_header_has_the_columns(options: dict[str, str], text: str, problem: str | None) -> None:
     problems = Dialect(Texts(options)).header_problem(text.encode(), COLUMNS)
     assert problems is None if problem is None else problems and problems[0].startswith(problem)
 
 
-LINES = {"multiline": "true"}
-FORMS = [
-    ({}, "id,Größe,seen\r\n1,x,y\r\n", Form()),
-    ({}, "", Form()),
-    ({}, "\ufeff seen,ID,größe\n", Form()),
-    ({"ignoreleadingwhitespace": "true"}, "\ufeff seen,ID,größe\n", Form((1, 2, 0))),
-    ({"header": "false"}, "1,x,y\n", Form()),
-    (LINES, "id,Größe,seen\r\n1,x,y\n", Form((), "\r\n")),
-    (LINES, "seen,id,Größe\r1,x,y", Form((1, 2, 0), "\r")),
-    (LINES, "id,Größe,seen", Form()),
-    (LINES | {"header": "false"}, '1,"x\r\n""y""",z\n', Form((), "\n")),
-    (LINES | {"header": "false", "escape": "\\"}, '1,"x\\"\r\ny",z\n', Form((), "\n")),
-    (LINES | {"linesep": "\r"}, "id,Größe,seen\n", Form()),
-]
-
-
-@pytest.mark.parametrize(("options", "text", "form"), FORMS)
-def test_the_first_line_names_the_form(options: dict[str, str], text: str, form: Form) -> None:
+@pytest.mark.parametrize(("options", "text", "order", "line_end"), CASES["forms"])
+def test_the_first_line_names_the_form(
+    options: dict[str, str], text: str, order: list[int], line_end: str
+) -> None:
     dialect = Dialect(Texts(options))
-    if dialect.header_problem(text.encode(), COLUMNS) is None:
-        assert dialect.form(text.encode(), COLUMNS) == form
+    assert dialect.header_problem(text.encode(), COLUMNS) is None
+    assert dialect.form(text.encode(), COLUMNS) == Form(tuple(order), line_end)
 
 
 def test_a_byte_order_mark_names_the_encoding() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import read_cases
 from refusals import refused
 from unit.hudilab.settings_files import group, load, refusal, write
 from unit.hudilab_jobs.test_pipelines import GROUP
@@ -54,18 +55,7 @@ def test_a_runtime_overrides_a_key_of_a_file(tmp_path: Path) -> None:
     assert pipelines(load(tmp_path))["orders"].source == "csv files in file:///data/flights"
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ("{", "is not valid JSON (Expecting property name enclosed in double quotes, line 1 "),
-        ("[]", "contains a list, not the keys of a pipeline; write what a PropertyMap holds: "),
-        ([group("pipeline.orders", GROUP)], "contains a list, not the keys of a pipeline; write "),
-        (group("pipeline.orders", GROUP), "contains a group, not the keys of a pipeline; write "),
-        (GROUP | {"buckets": "0"}, ": group 'pipeline.orders': key 'buckets' is not a whole "),
-        (GROUP | {"recordkey": "a"}, ": group 'pipeline.orders' has an unknown key 'recordkey' ("),
-        ('{"a": "b", "a": "c"}', ": group 'pipeline.orders' has key 'a' twice"),
-    ],
-)
+@pytest.mark.parametrize(("content", "text"), read_cases(__file__)["wrong"])
 def test_what_is_wrong_with_a_file(tmp_path: Path, content: Any, text: str) -> None:
     file = own(tmp_path, content=content)
     text = text if text.startswith(":") else f" {text}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases import read_cases
 from refusals import refused
 from unit.hudilab.settings_files import file_refusal, group, load, write
 
@@ -23,6 +24,7 @@ GROUP = {
 }
 
 
+CASES = read_cases(__file__)
 KEYS = (
     "create that file with the keys source.format, source.path, table.name, record.key and ordering"
 )
@@ -52,14 +54,7 @@ def test_a_shared_table(tmp_path: Path) -> None:
         assert (flights.shared, flights.lock()) == (True, options)
 
 
-@pytest.mark.parametrize(
-    ("text", "options"),
-    [
-        (r"sep=\t nullValue=\N", {"sep": r"\t", "nullValue": r"\N"}),
-        (r"'sep=\t' 'escape=\'", {"sep": r"\t", "escape": "\\"}),
-        (r"""quote="'" escape=\" sep=\;""", {"quote": "'", "escape": '"', "sep": ";"}),
-    ],
-)
+@pytest.mark.parametrize(("text", "options"), CASES["options"])
 def test_a_backslash_before_a_letter_stays(
     tmp_path: Path, text: str, options: dict[str, str]
 ) -> None:
@@ -98,31 +93,16 @@ def test_the_keys_depend_on_the_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "text"),
+    ("good", "changes", "text"),
     [
-        ({"source.path": "/data"}, "has an unknown key 'source.path'"),
-        (
-            {"value.format": "xml"},
-            "key 'value.format' must be 'json', 'avro', 'avro-confluent' or 'debezium'",
-        ),
-        (
-            {"value.format": "debezium", "ordering": "source_lsn"},
-            "key 'ordering' must be 'kafka_offset'",
-        ),
-        ({"bootstrap.servers": "a"}, "key 'bootstrap.servers' is not host:port[,host:port...]"),
-        ({"key.format": "uuid"}, "key 'key.format' must be 'string', 'int', 'long' or 'hex'"),
-        ({"tombstones": "skip"}, "key 'tombstones' must be 'refuse' or 'delete'"),
-        ({"value.schema.id": "3,"}, "key 'value.schema.id' is not a list of schema ids: 3, 4"),
-        ({"schema.registry.url": "a:8081"}, "key 'schema.registry.url' is not http://host[:port]"),
-        (
-            {"schema.registry.url": "http://a:b@c"},
-            "key 'schema.registry.url' contains credentials",
-        ),
-        ({"startup.mode": "now"}, "key 'startup.mode' must be 'earliest-offset' or "),
+        *((TOPIC, *case) for case in CASES["bad topics"]),
+        *((GROUP, *case) for case in CASES["bad files"]),
     ],
 )
-def test_what_is_wrong_with_a_topic(tmp_path: Path, changes: dict[str, str], text: str) -> None:
-    message = file_refusal(tmp_path, [group(), group("pipeline.a", TOPIC | changes)])
+def test_what_is_wrong_with_a_group(
+    tmp_path: Path, good: dict[str, str], changes: dict[str, str], text: str
+) -> None:
+    message = file_refusal(tmp_path, [group(), group("pipeline.a", good | changes)])
     assert message.startswith((f"group 'pipeline.a': {text}", f"group 'pipeline.a' {text}"))
 
 
@@ -192,43 +172,3 @@ def test_a_name_that_is_nearly_that_of_a_pipeline(tmp_path: Path) -> None:
         find_groups(load(tmp_path), "flihgts")
     with refused(ConfigError, "'pipeline.weather'", remedy=f"b); {KEYS}"):
         find_groups(load(tmp_path), "weather")
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"source.format": "xls"}, "key 'source.format' must be 'csv', 'json', 'parquet', 'orc', "),
-        ({"source.path": "data"}, "key 'source.path' is a relative path; write an absolute one"),
-        ({"source.path": "s3://a:b@c/d"}, "key 'source.path' contains credentials"),
-        ({"source.options": "header"}, "key 'source.options' has header without a value; write"),
-        ({"source.options": "sep=; SEP=,"}, "key 'source.options' has SEP twice; remove one"),
-        ({"source.options": 'sep="'}, "key 'source.options' is not a valid command line"),
-        ({"record.key": "a, ,b"}, "key 'record.key' is not a list of columns: a, b"),
-        ({"timestamp.unit": "ns"}, "key 'timestamp.unit' must be 's', 'ms' or 'us'"),
-        ({"buckets": "0"}, "key 'buckets' is not a whole number of 1 or more, as text"),
-        ({"quarantine": "yes"}, "key 'quarantine' must be 'true' or 'false'"),
-        ({"shared": "yes"}, "key 'shared' must be 'true' or 'false'"),
-        ({"lock.options": "zookeeper"}, "key 'lock.options' has zookeeper without a value; write"),
-        ({"metrics.port": "80"}, "key 'metrics.port' is not a port from 1024 to 65535, as text"),
-        ({"metrics.port": "70000"}, "key 'metrics.port' is not a port from 1024 to 65535, as text"),
-        (
-            {"ordering": "flight"},
-            "key 'ordering': flight is part of record.key, so two rows with the same key always "
-            "tie and an older row can win; order by a column outside the key",
-        ),
-        ({"ordering": "time hour"}, "key 'ordering': 'time hour' is not a valid name (letters, "),
-        ({"record.key": "carrier, no."}, "key 'record.key': 'no.' is not a valid name"),
-        ({"partition": "day, Day"}, "key 'partition': day,Day names a column twice"),
-        (
-            {"operation": "insert", "buckets": "4"},
-            "key 'buckets': 4 needs operation upsert, but operation is insert",
-        ),
-        ({"topic.name": "a"}, "has an unknown key 'topic.name'"),
-        ({"recordkey": "a"}, "has an unknown key 'recordkey' (did you mean 'record.key'?)"),
-    ],
-)
-def test_what_is_wrong_with_a_group(tmp_path: Path, changes: dict[str, str], text: str) -> None:
-    message = file_refusal(tmp_path, [group(), group("pipeline.flights", GROUP | changes)])
-    assert message.startswith(f"group 'pipeline.flights': {text}") or message.startswith(
-        f"group 'pipeline.flights' {text}"
-    )

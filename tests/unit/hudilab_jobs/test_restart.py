@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from cases import read_cases
 
 from hudilab.groups import keys_of
 from hudilab_jobs.groups import (
@@ -15,7 +17,7 @@ from hudilab_jobs.groups import (
     TopicPipeline,
     shape_of,
 )
-from hudilab_jobs.pipelines.restart import NEW, REFUSED, RULES, SAFE, Keys, changes, keys_of_start
+from hudilab_jobs.pipelines.restart import RULES, SAFE, Keys, changes, keys_of_start
 
 FILES = {
     "source.format": "csv",
@@ -29,6 +31,7 @@ FILES = {
 TOPIC = FILES | {"source.format": "kafka", "topic.name": "orders", "bootstrap.servers": "a:9092"}
 TOPIC.pop("source.path")
 SECRET = "hunter2"
+CASES = read_cases(__file__)
 
 
 def start(properties: dict[str, Any]) -> Keys:
@@ -36,58 +39,17 @@ def start(properties: dict[str, Any]) -> Keys:
     return keys_of_start(shape_of(properties).model_validate(properties))
 
 
-@pytest.mark.parametrize(
-    ("old", "key", "new", "verdict"),
-    [
-        (FILES, "source.path", "/data/others", NEW),
-        (FILES, "source.format", "json", NEW),
-        (TOPIC, "topic.name", "others", NEW),
-        (TOPIC, "bootstrap.servers", "b:9092", SAFE),
-        (TOPIC, "startup.mode", "latest-offset", SAFE),
-        (FILES, "files.per.batch", "1", SAFE),
-        (TOPIC, "messages.per.batch", "1", SAFE),
-        (FILES, "source.options", "pathGlobFilter=*.csv", SAFE),
-        (FILES, "source.schema", "id BIGINT, at BIGINT, city STRING", SAFE),
-        (FILES, "select", "SELECT * FROM source WHERE id > 1", REFUSED),
-        (FILES, "record.key", "id, at", REFUSED),
-        (FILES, "partition", "city", REFUSED),
-        (FILES, "ordering", "city", REFUSED),
-        (FILES, "table.type", "MERGE_ON_READ", REFUSED),
-        (FILES, "buckets", "2", REFUSED),
-        (FILES, "operation", "insert", REFUSED),
-        (FILES, "operation", "bulk_insert", REFUSED),
-        (FILES | {"operation": "insert"}, "operation", "upsert", SAFE),
-        (FILES | {"operation": "insert"}, "operation", "bulk_insert", SAFE),
-        (FILES, "timestamp.unit", "ms", REFUSED),
-        (FILES, "timestamp.unit", "", SAFE),
-        (FILES | {"timestamp.unit": ""}, "timestamp.unit", "s", SAFE),
-        (TOPIC | {"record.key": "kafka_key"}, "key.format", "hex", REFUSED),
-        (TOPIC, "value.format", "avro", SAFE),
-        (TOPIC, "tombstones", "delete", SAFE),
-        (TOPIC | {"tombstones": "delete"}, "tombstones", "refuse", REFUSED),
-        (FILES, "table.services", "inline", SAFE),
-        (FILES, "quarantine", "true", SAFE),
-        (FILES, "shared", "true", SAFE),
-        (FILES, "lock.options", "a=b", SAFE),
-    ],
-)
-def test_a_key_that_changes(old: dict[str, str], key: str, new: str, verdict: str) -> None:
-    (change,) = changes(start(old), start(old | {key: new}))
-    assert (change.key, change.verdict) == (key, verdict)
+@pytest.mark.parametrize("case", CASES["changes"], ids=json.dumps)
+def test_a_key_that_changes(case: dict[str, Any]) -> None:
+    old = (TOPIC if case["source"] == "kafka" else FILES) | case.get("with", {})
+    (change,) = changes(start(old), start(old | {case["key"]: case["new"]}))
+    assert (change.key, change.verdict) == (case["key"], case["verdict"])
     assert "\n" not in str(change)
-    assert str(change).startswith(f"changed: {key}")
-    assert ("set it back" in str(change)) == (verdict != SAFE)
+    assert str(change).startswith(f"changed: {case['key']}")
+    assert ("set it back" in str(change)) == (change.verdict != SAFE)
 
 
-@pytest.mark.parametrize(
-    "same",
-    [
-        {"files.per.batch": "100"},
-        {"operation": "upsert"},
-        {"source.path": "file:///data/orders/"},
-        {"quarantine": "false"},
-    ],
-)
+@pytest.mark.parametrize("same", CASES["same"], ids=json.dumps)
 def test_the_same_value_written_otherwise_is_no_change(same: dict[str, str]) -> None:
     assert changes(start(FILES), start(FILES | same)) == []
 
@@ -105,17 +67,7 @@ def test_the_format_of_a_key_that_no_column_depends_on_may_change() -> None:
     assert change.key == "key.format"
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("select", f"SELECT aes_encrypt(id, '{SECRET}') AS id, at FROM source"),
-        ("source.options", f"kafka.sasl.password={SECRET} mode=FAILFAST"),
-        ("source.options", f"'kafka.sasl.jaas.config=Login required x=\"{SECRET}\"' mode=FAILFAST"),
-        ("source.options", f"url=http://me:{SECRET}@host mode=FAILFAST"),
-        ("lock.options", f"hoodie.aws.access.key={SECRET} a=b"),
-        ("lock.options", f"fs.s3a.session.token={SECRET} a=b"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value"), CASES["secrets"])
 def test_no_secret_is_kept_or_shown(key: str, value: str) -> None:
     kept = start(FILES | {key: value})
     assert SECRET not in str(kept)
