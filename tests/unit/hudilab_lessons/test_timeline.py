@@ -3,51 +3,24 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from cases import read_cases
 
 from hudi_inspect.names import DataFile, parse_file
 from hudilab_lessons.timeline import parse_instants, tree_of
 
+CASES = read_cases(__file__)
 AT = "20261121035706985"
 END = "20261121035710605"
 REQUESTED = datetime(2026, 11, 21, 3, 57, 6, 985_000, UTC)
 COMPLETED = datetime(2026, 11, 21, 3, 57, 10, 605_000, UTC)
 
 
-@pytest.mark.parametrize(
-    ("names", "action", "state"),
-    [
-        ([f"{AT}.commit.requested"], "commit", "REQUESTED"),
-        ([f"{AT}.commit.requested", f"{AT}.inflight"], "commit", "INFLIGHT"),
-        (
-            [f"{AT}.commit.requested", f"{AT}.inflight", f"{AT}_{END}.commit"],
-            "commit",
-            "COMPLETED",
-        ),
-        ([f"{AT}.deltacommit.requested"], "deltacommit", "REQUESTED"),
-        (
-            [f"{AT}.deltacommit.inflight", f"{AT}.deltacommit.requested"],
-            "deltacommit",
-            "INFLIGHT",
-        ),
-        (
-            [f"{AT}.deltacommit.inflight", f"{AT}_{END}.deltacommit"],
-            "deltacommit",
-            "COMPLETED",
-        ),
-        # A compaction or a clustering that is completed is a commit of its own kind.
-        ([f"{AT}.compaction.inflight", f"{AT}.compaction.requested"], "compaction", "INFLIGHT"),
-        ([f"{AT}.compaction.inflight", f"{AT}_{END}.commit"], "commit", "COMPLETED"),
-        ([f"{AT}.clustering.inflight", f"{AT}_{END}.replacecommit"], "replacecommit", "COMPLETED"),
-        ([f"{AT}.rollback.requested", f"{AT}.rollback.inflight"], "rollback", "INFLIGHT"),
-        ([f"{AT}.rollback.inflight", f"{AT}_{END}.rollback"], "rollback", "COMPLETED"),
-        ([f"{AT}.clean.requested", f"{AT}.clean.inflight"], "clean", "INFLIGHT"),
-        ([f"{AT}.clean.inflight", f"{AT}_{END}.clean"], "clean", "COMPLETED"),
-        ([f"{AT}.savepoint.inflight", f"{AT}_{END}.savepoint"], "savepoint", "COMPLETED"),
-    ],
-)
+@pytest.mark.parametrize(("names", "action", "state"), CASES["instants"])
 def test_the_files_of_one_instant(names: list[str], action: str, state: str) -> None:
+    """A compaction or a clustering that is completed is a commit of its own kind."""
     when = COMPLETED if state == "COMPLETED" else None
     for order in (names, names[::-1]):
         (instant,) = parse_instants(order)
@@ -83,65 +56,17 @@ def test_oldest_first_whatever_the_listing() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        f".{AT}.commit.requested.crc",
-        "history/manifest_1",
-        "_version_",
-        f"{AT}.commit.requested.tmp",
-        f"{AT}",
-        "2026112103570698.commit",
-        "00000000000000000_20261121035708776.deltacommit",  # only the metadata table has it
-        "",
-    ],
-)
+@pytest.mark.parametrize("name", CASES["no instants"])
 def test_other_files_are_no_instants(name: str) -> None:
     assert parse_instants([name]) == []
 
 
-GROUP = "9a5173f7-f356-49bb-91cf-ff7d5f8b9a21-0"
+@pytest.mark.parametrize(("path", "file"), CASES["data files"])
+def test_a_data_file(path: str, file: list[Any]) -> None:
+    assert parse_file(path) == DataFile(*file)
 
 
-@pytest.mark.parametrize(
-    ("path", "file"),
-    [
-        (
-            f"sensor_id=10/{GROUP}_1-21-25_{AT}.parquet",
-            DataFile("sensor_id=10", GROUP, AT, True),
-        ),
-        (f"{GROUP}_1-21-25_{AT}.parquet", DataFile("", GROUP, AT, True)),
-        (
-            f"day=2026-01-01/sensor_id=10/{GROUP}_0-188-256_{AT}.parquet",
-            DataFile("day=2026-01-01/sensor_id=10", GROUP, AT, True),
-        ),
-        (
-            f"sensor_id=10/.{GROUP}_{AT}.log.1_1-45-58",
-            DataFile("sensor_id=10", GROUP, AT, False),
-        ),
-        (
-            f"sensor_id=10/.{GROUP}_{AT}.log.12_0-80-105",
-            DataFile("sensor_id=10", GROUP, AT, False),
-        ),
-    ],
-)
-def test_a_data_file(path: str, file: DataFile) -> None:
-    assert parse_file(path) == file
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        f"sensor_id=10/.{GROUP}_1-21-25_{AT}.parquet.crc",
-        f"sensor_id=10/..{GROUP}_{AT}.log.1_1-45-58.crc",
-        "sensor_id=10/.hoodie_partition_metadata",
-        ".hoodie/hoodie.properties",
-        f".hoodie/metadata/files/.files-0000-0_{AT}.log.1_0-27-32",
-        ".hoodie/timeline/history/00000001_00000002_0.parquet",
-        f".hoodie/metadata/files/files-0000-0_0-5-4_{AT}.parquet",
-        "notes.parquet",
-    ],
-)
+@pytest.mark.parametrize("path", CASES["no data files"])
 def test_other_files_are_no_data_files(path: str) -> None:
     assert parse_file(path) is None
 
