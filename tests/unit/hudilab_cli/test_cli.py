@@ -9,14 +9,14 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from cases import read_cases
 from commands import hudilab, small_notebook, watching
 from typer.main import get_command
 
 from hudilab import errors
 from hudilab_cli.cli import app, join_pairs
 
-THERE = "available parameters: batches, rows, run_id, seed, sensors, trigger_seconds"
-REMEDY = "change it in the parameters cell or with -p NAME VALUE"
+CASES = read_cases(__file__)
 
 
 @pytest.fixture
@@ -24,42 +24,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return small_notebook(tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["-p", "row", "5"], f"nb.ipynb: unknown parameter 'row'; {THERE}"),
-        (["-p", "rows", "ten"], f"nb.ipynb: rows='ten' is not a whole number; {THERE}"),
-        (["-p", "rows"], "parameter 'rows' has no value; write it as: -p NAME VALUE"),
-        (["-p", "run_id"], "parameter 'run_id' has no value; write it as: -p NAME VALUE"),
-        (["-p"], "parameter '' has no value; write it as: -p NAME VALUE"),
-        (
-            ["-p", "run_id", "../x"],
-            "parameter run_id='../x' is not a valid directory name; use 1 to 64 letters, digits, "
-            "'_', '-' and '.', not starting with '.' or '_', and without '..'",
-        ),
-        (["-p", "rows", "5", "-p", "rows=6"], f"nb.ipynb: rows is given twice; {THERE}"),
-        (["-p", "rows", "-1"], f"rows=-1 is less than 1; {REMEDY}"),
-        (["-p", "rows", "0"], f"rows=0 is less than 1; {REMEDY}"),
-        (["-p", "sensors", "0"], f"sensors=0 is less than 1; {REMEDY}"),
-        (
-            ["-p", "batches", "6"],
-            f"batches=6 is more than rows=5, so some batches would be empty; {REMEDY}",
-        ),
-        (
-            ["--parameter", "rows", "1"],
-            f"batches=2 is more than rows=1, so some batches would be empty; {REMEDY}",
-        ),
-        (
-            ["-p", "trigger_seconds", "-1"],
-            f"trigger_seconds=-1.0 is not 0 or a positive number; {REMEDY}",
-        ),
-        (
-            ["-p", "rows", "x", "-p", "seed", "y", "-p", "z", "1"],
-            "nb.ipynb: rows='x' is not a whole number; seed='y' is not a whole number; "
-            f"unknown parameter 'z'; {THERE}",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), CASES["bad parameters"])
 def test_a_bad_parameter(
     sample: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -148,21 +113,7 @@ def test_a_folder_that_cannot_take_the_result(
     assert list((sample.parent / "home").iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "joined"),
-    [
-        ([], []),
-        (["run", "nb"], ["run", "nb"]),
-        (["-p", "rows", "5"], ["-p", "rows=5"]),
-        (["-p", "rows", "-1", "nb"], ["-p", "rows=-1", "nb"]),
-        (["-p", "rows=5", "nb"], ["-p", "rows=5", "nb"]),
-        (["-p", "run_id", "a=b"], ["-p", "run_id=a=b"]),
-        (["--parameter", "a", "1", "-p", "b", "-p"], ["--parameter", "a=1", "-p", "b=-p"]),
-        (["-p", "rows"], ["-p", "rows"]),
-        (["-p"], ["-p", ""]),
-        (["--parameter=rows=5"], ["--parameter=rows=5"]),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "joined"), CASES["pairs"])
 def test_pairs_are_joined(arguments: list[str], joined: list[str]) -> None:
     assert join_pairs(arguments) == joined
 

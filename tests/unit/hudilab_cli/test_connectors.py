@@ -10,6 +10,7 @@ from typing import Any
 from urllib.error import HTTPError
 
 import pytest
+from cases import read_cases
 from refusals import assert_refusal, refused
 
 from hudilab.errors import ServiceError
@@ -17,65 +18,6 @@ from hudilab.files import read_properties
 from hudilab_cli.servers import connectors
 
 AGAIN = ", then register the connector again"
-ANEW = "; register it with another name, which begins with a new snapshot of its tables"
-# As Debezium 3.6.1 and PostgreSQL 18 word them.
-TRACES = {
-    "decoding": (
-        "Postgres server wal_level property must be 'logical' but is: 'replica'\n\tat a.B.c(B:1)",
-        ("wal_level", "'replica'"),
-        f"set wal_level = logical in its postgresql.conf and restart it{AGAIN}",
-    ),
-    "password": (
-        "org.apache.kafka.connect.errors.RetriableException: x\n\tat a.B.c(B:1)\nCaused by: "
-        'org.postgresql.util.PSQLException: FATAL: password authentication failed for user "lab"',
-        ("password", "'lab'"),
-        f"correct database.password{AGAIN}",
-    ),
-    "slot": (
-        "io.debezium.DebeziumException: The connector is trying to read change stream starting at "
-        "PostgresOffsetContext [lsn=LSN{0/1B49170}], but this is no longer available on the "
-        "server. Reconfigure the connector to use a snapshot mode when needed.\n\tat a.B.c(B:1)",
-        ("given up its slot",),
-        ANEW,
-    ),
-    "slot of another version": (
-        'x: y\nCaused by: PSQLException: ERROR: can no longer access replication slot "lab"\n',
-        ("given up its slot",),
-        ANEW,
-    ),
-    "publication": (
-        'PSQLException: ERROR: publication "lab" does not exist\n',
-        ("'lab'",),
-        ANEW,
-    ),
-    "rights": (
-        "PSQLException: ERROR: permission denied to use replication slots\n",
-        ("may not read the database's changes",),
-        AGAIN,
-    ),
-    "disk": (
-        "org.apache.kafka.common.errors.KafkaStorageException: Disk error\n",
-        ("a disk is full",),
-        f"free space{AGAIN}",
-    ),
-    "size": (
-        "x: y\nCaused by: org.apache.kafka.common.errors.RecordTooLargeException: The message is "
-        "2000075 bytes when serialized which is larger than 1048576.\n",
-        ("The message is 2000075 bytes",),
-        f"and max.message.bytes of the topic{AGAIN}",
-    ),
-    "down": (
-        "x: y\nCaused by: PSQLException: Connection to 127.0.0.1:5432 refused. Check that ...\n",
-        ("127.0.0.1:5432",),
-        f"start it{AGAIN}",
-    ),
-    "unknown": (
-        "a.B: outer\n\tat c.D.e(D:1)\nCaused by: f.G: the inner cause\n\t... 3 more\n",
-        ("f.G: the inner cause",),
-        f"correct its settings{AGAIN}",
-    ),
-    "none": ("", ("no trace",), AGAIN),
-}
 
 
 def status(trace: str) -> dict[str, Any]:
@@ -84,11 +26,13 @@ def status(trace: str) -> dict[str, Any]:
     return {"name": "orders", "connector": running, "tasks": tasks, "type": "source"}
 
 
-@pytest.mark.parametrize(("trace", "failed", "remedy"), TRACES.values(), ids=TRACES)
-def test_a_trace_is_one_line(trace: str, failed: tuple[str, ...], remedy: str) -> None:
-    connect: Any = SimpleNamespace(status=lambda _: status(trace))
+@pytest.mark.parametrize("case", read_cases(__file__)["traces"])
+def test_a_trace_is_one_line(case: dict[str, Any]) -> None:
+    """As Debezium 3.6.1 and PostgreSQL 18 word them."""
+    connect: Any = SimpleNamespace(status=lambda _: status(case["trace"]))
     problem = connectors.connector_problem(connect, "orders")
-    assert_refusal(str(problem), "connector 'orders' failed", *failed, remedy=remedy)
+    says = ("connector 'orders' failed", *case["says"])
+    assert_refusal(str(problem), *says, remedy=case["remedy"])
 
 
 class Worker:

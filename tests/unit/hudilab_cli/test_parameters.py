@@ -7,12 +7,14 @@ from typing import Any
 
 import nbformat
 import pytest
+from cases import read_cases
 from nbformat.v4 import new_code_cell, new_notebook
 
 from hudilab.errors import ParameterError
 from hudilab.generate import check_sizes
 from hudilab_cli.parameters import defaults, parse
 
+CASES = read_cases(__file__)
 KNOWN = {"rows": 5, "share": 0.5, "name": "a", "quick": True}
 NAMES = "available parameters: name, quick, rows, share"
 
@@ -45,30 +47,21 @@ def test_exactly_one_cell(tmp_path: Path, sources: tuple[str, ...]) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "b = int(5)",
-        "b = 2 + 3",
-        "b = a",
-        "b = None",
-        "b = [1]",
-        "b = 1 + 2j",
-        "b = c = 1",
-        "b, c = 1, 2",
-        "b.c = 1",
-        "b: int = 1",
-        "b += 1",
-        "import os",
-        "print(5)",
-        "b = {[]: 1}",
-    ],
-)
+@pytest.mark.parametrize("line", CASES["no literals"])
 def test_anything_but_a_literal_is_refused(tmp_path: Path, line: str) -> None:
     assert refused(defaults, notebook(tmp_path, f"a = 1\n{line}")) == (
         "nb.ipynb: line 2 of the parameters cell is not NAME = number, string, True or False; "
         "move other code to another cell"
     )
+
+
+@pytest.mark.parametrize("text", CASES["no notebooks"])
+def test_a_file_that_is_no_notebook(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "nb.ipynb"
+    path.write_text(text)
+    message = refused(defaults, path)
+    assert message.startswith("nb.ipynb is not a valid notebook (")
+    assert message.endswith("); fix the file")
 
 
 def test_a_notebook_that_cannot_be_read(tmp_path: Path) -> None:
@@ -84,54 +77,14 @@ def test_a_cell_that_is_not_python(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", '"x"', "5", "no json\nat all", "\x00", '{"nbformat": 9, "cells": []}'],
-)
-def test_a_file_that_is_no_notebook(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "nb.ipynb"
-    path.write_text(text)
-    message = refused(defaults, path)
-    assert message.startswith("nb.ipynb is not a valid notebook (")
-    assert message.endswith("); fix the file")
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "value"),
-    [
-        ("rows", "7", 7),
-        ("rows", "-7", -7),
-        ("rows", "50_000", 50_000),
-        ("share", "7", 7.0),
-        ("share", "1e3", 1000.0),
-        ("name", "", ""),
-        ("name", "5", "5"),
-        ("name", "a=b c", "a=b c"),
-        ("quick", "False", False),
-        ("quick", "true", True),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "value"), CASES["values"])
 def test_a_text_becomes_the_default_s_type(name: str, text: str, value: object) -> None:
     values = parse([(name, text)], KNOWN, "nb")
     assert values == {name: value}
     assert type(values[name]) is type(KNOWN[name])
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "problem"),
-    [
-        ("rows", "ten", "rows='ten' is not a whole number"),
-        ("rows", "1.5", "rows='1.5' is not a whole number"),
-        ("rows", "", "rows='' is not a whole number"),
-        ("share", "half", "share='half' is not a number"),
-        ("share", "nan", "share='nan' is not a number"),
-        ("share", "inf", "share='inf' is not a number"),
-        ("quick", "1", "quick='1' is not true or false"),
-        ("quick", "", "quick='' is not true or false"),
-        ("Rows", "5", "unknown parameter 'Rows'"),
-        ("", "", "unknown parameter ''"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "problem"), CASES["misfits"])
 def test_a_text_that_does_not_fit(name: str, text: str, problem: str) -> None:
     assert refused(parse, [(name, text)], KNOWN, "nb") == f"nb: {problem}; {NAMES}"
 
@@ -157,31 +110,12 @@ def test_sizes_that_a_stream_can_have() -> None:
     check_sizes(**sizes(batches=10, sensors=1_000_000, seed=2**63 - 1, trigger_seconds=0.5))
 
 
-@pytest.mark.parametrize(
-    ("changed", "problem"),
-    [
-        ({"rows": -1}, "rows=-1 is less than 1"),
-        ({"rows": 0}, "rows=0 is less than 1"),
-        ({"batches": 0}, "batches=0 is less than 1"),
-        ({"sensors": 0}, "sensors=0 is less than 1"),
-        ({"tickers": 0}, "tickers=0 is less than 1"),
-        ({"tickers": 18}, "tickers=18 is more than the 17 available"),
-        ({"batches": 11}, "batches=11 is more than rows=10, so some batches would be empty"),
-        ({"rowz": 5}, "rowz is not one of rows, batches, sensors, tickers, seed"),
-        ({"rows": "ten"}, "rows='ten' is not a whole number"),
-        ({"rows": True}, "rows=True is not a whole number"),
-        ({"rows": 10.0}, "rows=10.0 is not a whole number"),
-        ({"seed": None}, "seed=None is not a whole number"),
-        ({"rows": 2**63}, "rows=9223372036854775808 is too large for its column"),
-        ({"sensors": 1_000_001}, "sensors=1000001 is too large for its column"),
-        ({"trigger_seconds": -1}, "trigger_seconds=-1 is not 0 or a positive number"),
-        ({"trigger_seconds": float("nan")}, "trigger_seconds=nan is not 0 or a positive number"),
-        ({"trigger_seconds": float("inf")}, "trigger_seconds=inf is not 0 or a positive number"),
-        ({"trigger_seconds": "1"}, "trigger_seconds='1' is not a number"),
-        ({"trigger_seconds": False}, "trigger_seconds=False is not a number"),
-        ({"table_type": "COW"}, "table_type='COW' is not one of COPY_ON_WRITE, MERGE_ON_READ"),
-        ({"rows": 0, "sensors": 0}, "rows=0 is less than 1; sensors=0 is less than 1"),
-    ],
-)
+@pytest.mark.parametrize(("changed", "problem"), CASES["bad sizes"])
 def test_sizes_that_none_can_have(changed: dict[str, Any], problem: str) -> None:
     assert refused(check_sizes, **sizes(**changed)) == f"{problem}; {REMEDY}"
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf"])
+def test_a_trigger_that_is_no_number(seconds: str) -> None:
+    problem = f"trigger_seconds={seconds} is not 0 or a positive number"
+    assert refused(check_sizes, **sizes(trigger_seconds=float(seconds))) == f"{problem}; {REMEDY}"
