@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from hudilab.environment import (
-    DROPPED,
     dropped,
     file_names,
     for_java,
@@ -81,10 +80,6 @@ def test_no_notice_of_what_changes_nothing() -> None:
     assert ignored(same) is None
     assert dropped(same) == ["PYSPARK_PYTHON", "SPARK_CONF_DIR"]
     assert ignored(FOREIGN | {"HUDILAB_JAVA": "Java 17 from PATH"}) is None
-
-
-def test_each_name_has_a_reason() -> None:
-    assert all(reason for reason in DROPPED.values())
 
 
 def test_a_folder_hides_modules_that_python_would_import(tmp_path: Path) -> None:

@@ -181,20 +181,6 @@ def test_no_network(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lab.files() == []
 
 
-def test_a_mirror_that_is_down(lab: Lab, server: Server) -> None:
-    def down(handler: Handler) -> bool:
-        handler.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
-        return True
-
-    server.fault = down
-    lab.lock({PLAIN: SHA256["plain-1.0.jar"]})
-    assert refused(lab) == (
-        f"cannot fetch {PLAIN} of group demo from 127.0.0.1: HTTP 503 Service Unavailable"
-        + by_hand(lab)
-    )
-    assert len(server.requests) == 3
-
-
 def cut(handler: Handler) -> bool:
     """Promise a whole jar, and close the connection after three bytes."""
     handler.send_response(HTTPStatus.OK)
@@ -204,21 +190,35 @@ def cut(handler: Handler) -> bool:
     return True
 
 
+def down(handler: Handler) -> bool:
+    handler.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (down, "HTTP 503 Service Unavailable"),
+        (cut, "IncompleteRead(3 bytes read, 2 more expected)"),
+    ],
+)
+def test_a_repository_that_fails_each_time_is_asked_three_times(
+    lab: Lab, server: Server, fault: Callable[[Handler], bool], reason: str
+) -> None:
+    server.fault = fault
+    lab.lock({PLAIN: SHA256["plain-1.0.jar"]})
+    assert refused(lab) == f"cannot fetch {PLAIN} of group demo from 127.0.0.1: {reason}" + by_hand(
+        lab
+    )
+    assert len(server.requests) == 3
+    assert lab.files() == []
+
+
 def test_a_cut_connection_is_tried_again(lab: Lab, server: Server) -> None:
     server.fault = lambda handler: len(server.requests) < 3 and cut(handler)
     lab.lock({PLAIN: SHA256["plain-1.0.jar"]})
     assert [path.read_bytes() for path in lab.fetch()] == [b"plain"]
     assert len(server.requests) == 3
-
-
-def test_of_a_connection_cut_each_time_nothing_is_kept(lab: Lab, server: Server) -> None:
-    server.fault = cut
-    lab.lock({PLAIN: SHA256["plain-1.0.jar"]})
-    assert refused(lab) == (
-        f"cannot fetch {PLAIN} of group demo from 127.0.0.1: "
-        "IncompleteRead(3 bytes read, 2 more expected)" + by_hand(lab)
-    )
-    assert lab.files() == []
 
 
 def test_a_certificate_that_python_is_told_to_trust(

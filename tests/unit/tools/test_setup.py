@@ -14,13 +14,16 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import yaml
+from cases import read_cases
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from refusals import assert_refusal
 
 from hudilab_cli.bundle import NEEDS
 from hudilab_cli.doctor import supported
@@ -201,8 +204,7 @@ def test_a_set_up_does_what_is_missing(
 def test_another_python_makes_anew_only_if_it_is_asked_for(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = next(version for version in ([3, 11], [3, 12]) if version != HERE)
-    stamp(checkout, dev=False, python=other)
+    stamp(checkout, dev=False, python=[3, 11 if HERE[1] > 11 else 12])
     assert steps(checkout, False, monkeypatch, find=True) == []
     assert steps(checkout, False, monkeypatch) == ["create", "runtime"]
 
@@ -225,10 +227,9 @@ def test_the_supported_versions_are_everywhere_the_same() -> None:
     assert f"{bootstrap.NEEDED} on Linux" in (ROOT / "README.md").read_text()
 
 
-def python(path: Path, prints: str) -> Path:
-    """A program that answers as a Python does."""
+def program(path: Path, line: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\necho {prints}\n")
+    path.write_text(f"#!/bin/sh\n{line}\n")
     path.chmod(0o755)
     return path
 
@@ -241,35 +242,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("PYENV_ROOT", raising=False)
     monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
     return tmp_path
-
-
-def refusal(python: Path, find: bool = False) -> str:
-    with pytest.raises(bootstrap.SetupError) as caught:
-        bootstrap.check_python(find, str(python))
-    return str(caught.value)
-
-
-@pytest.mark.parametrize("command", ["3.10", "3.14", "3.13t"])
-def test_another_python_is_refused_with_the_command_that_uses_one(
-    machine: Path, command: str
-) -> None:
-    other = python(machine / "bin" / "python3", f"{command} True")
-    fits = python(machine / "bin" / "python3.12", "3.12 True")
-    python(machine / "bin" / "python3.11", "3.11 False")  # cannot make an environment
-    python(machine / "bin" / "python3.13", "").write_text("#!/bin/sh\nexit 127\n")  # a shim
-    problem = f"{other} is Python {command}, but the lab needs Python 3.11, 3.12 or 3.13"
-    assert (
-        refusal(other) == f"{problem}; there is 3.12 ({fits}), so use: make run PYTHON=python3.12"
-    )
-    fits.unlink()
-    fits = python(machine / ".pyenv/versions/3.13.1/bin/python", "3.13 True")
-    assert refusal(other) == f"{problem}; there is 3.13 ({fits}), so use: make run PYTHON={fits}"
-    fits.unlink()
-    assert refusal(other) == refusal(other, find=True)
-    assert refusal(other) == (
-        f"{problem}, and there is none on the PATH or in ~/.pyenv; install Python 3.13, or uv, "
-        "which brings one, then run: make run"
-    )
 
 
 def taken_over(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -285,23 +257,31 @@ def taken_over(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
-def test_a_python_that_fits_takes_over(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = python(machine / "a place" / "python3", "3.9 True")
-    later = python(machine / "bin" / "python3", "3.13 True")
-    monkeypatch.setenv("PATH", f"{other.parent}{os.pathsep}{later.parent}")
+@pytest.mark.parametrize("case", read_cases(__file__), ids=json.dumps)
+def test_another_python_is_refused_or_starts_one_that_fits(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, case: dict[str, Any]
+) -> None:
+    """`programs` are the lines of this machine's; 3.11 False can't make an environment."""
+    other = program(machine / "a place" / "python3", f"echo {case['running']} True")
+    monkeypatch.setenv("PATH", f"{other.parent}{os.pathsep}{machine / 'bin'}")
+    for name, line in case["programs"].items():
+        program(machine / name, line)
+    taken = str(machine / case["taken"])
+    remedy = case["remedy"].format(taken=taken, bin=machine / "bin")
+    with pytest.raises(bootstrap.SetupError) as caught:
+        bootstrap.check_python(False, str(other))
+    named = f"{other} is Python {case['running']}, but the lab needs Python 3.11, 3.12 or 3.13"
+    assert_refusal(str(caught.value), named, remedy=remedy)
     done = taken_over(monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt if case["taken"] else bootstrap.SetupError):
         bootstrap.check_python(True, str(other))
-    first = python(machine / "bin" / "python3.11", "3.11 True")
-    with pytest.raises(KeyboardInterrupt):
-        bootstrap.check_python(True, str(other))
-    assert done == [str(later), str(first)]
+    assert done == ([taken] if case["taken"] else [])
 
 
 def test_the_python_that_is_asked_for_takes_over(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fits = python(machine / "bin" / "python3.12", "3.12 True")
+    fits = program(machine / "bin" / "python3.12", "echo 3.12 True")
     done: list[list[str]] = []
     monkeypatch.setattr(os, "execv", lambda path, arguments: done.append(arguments))
     monkeypatch.setattr(sys, "argv", ["tools/bootstrap.py", "--python", "python3.12", "--dev"])
@@ -311,16 +291,6 @@ def test_the_python_that_is_asked_for_takes_over(
         bootstrap.use("python3.11")
     tip = f"there is 3.12 ({fits}), so use: make run PYTHON=python3.12"
     assert str(caught.value) == f"PYTHON=python3.11 is not there; {tip}"
-
-
-def test_uv_brings_a_python(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = python(machine / "bin" / "python3", "3.9 True")
-    uv = python(machine / "bin" / "uv", "")
-    uv.write_text('#!/bin/sh\n[ "$2" = install ] || echo "/a place/python3.11"\n')
-    done = taken_over(monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        bootstrap.check_python(True, str(other))
-    assert done == ["/a place/python3.11"]
 
 
 def test_an_old_python_can_read_the_file() -> None:
@@ -345,7 +315,7 @@ def test_a_python_without_venv_is_refused(
     with pytest.raises(bootstrap.SetupError) as caught:
         bootstrap.Setup(checkout, checkout / "log", False).run()
     assert str(caught.value) == problem
-    fits = python(machine / "bin" / "python3.13", "3.13 True")
+    fits = program(machine / "bin" / "python3.13", "echo 3.13 True")
     done = taken_over(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         bootstrap.Setup(checkout, checkout / "log", False, find=True).run()
