@@ -207,9 +207,8 @@ def test_a_repository_that_fails_each_time_is_asked_three_times(
 ) -> None:
     server.fault = fault
     lab.lock({PLAIN: SHA256["plain-1.0.jar"]})
-    assert refused(lab) == f"cannot fetch {PLAIN} of group demo from 127.0.0.1: {reason}" + by_hand(
-        lab
-    )
+    failed = f"cannot fetch {PLAIN} of group demo from 127.0.0.1: {reason}"
+    assert refused(lab) == failed + by_hand(lab)
     assert len(server.requests) == 3
     assert lab.files() == []
 
