@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from hudi_inspect.records import Commit
+    from hudi_inspect.records import CommitFile
 
 # Actions whose completed file lists what was written.
 WRITES = ("commit", "deltacommit", "replacecommit")
@@ -76,7 +76,7 @@ class Instant:
     files: dict[str, str] = field(default_factory=dict)
     touched: float = 0.0
     archived: bool = False
-    commit: Commit | None = None
+    commit: CommitFile | None = None
 
     @property
     def is_done(self) -> bool:

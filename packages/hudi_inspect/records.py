@@ -25,7 +25,7 @@ class FileStat(NamedTuple):
     bytes: int
 
 
-class Commit(NamedTuple):
+class CommitFile(NamedTuple):
     """The content of a completed write: what it wrote and replaced, and its extra metadata.
 
     `extra` lacks the schema, which is large.
@@ -76,10 +76,10 @@ def _short(stored: Any) -> str:
     return text if len(text) <= 50 else f"{text[:50]}…"
 
 
-def parse_commit(content: dict[str, Any]) -> Commit:
+def parse_commit(content: dict[str, Any]) -> CommitFile:
     """Return a completed commit, an Avro record or a JSON object."""
     extra = value(content, "extraMetadata", dict)
-    return Commit(
+    return CommitFile(
         value(content, "operationType", str) or "UNKNOWN",
         tuple(_stats(content)),
         tuple(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hudi_inspect.archive import Archive
 from hudi_inspect.errors import InspectError, TooLarge, Unreadable
 from hudi_inspect.parquet import FOOTER, STEPS, Damaged, count_rows, footer_size
-from hudi_inspect.records import Commit, parse_commit
+from hudi_inspect.records import CommitFile, parse_commit
 from hudi_inspect.slices import Slice
 from hudi_inspect.store import Store, typed
 from hudi_inspect.units import quoted
@@ -20,7 +20,7 @@ MAX_FOOTER = 16777216  # bytes
 def with_rows(
     store: Store,
     slices: list[Slice],
-    commits: Iterable[Commit],
+    commits: Iterable[CommitFile],
     archive: Archive,
     problems: list[InspectError],
 ) -> list[Slice]:
