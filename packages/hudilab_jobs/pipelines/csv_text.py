@@ -142,23 +142,7 @@ class Dialect:
         fields = T.StructType([T.StructField(field.name, T.StringType()) for field in schema])
         fields = fields.add(_WRONG, "string")
         if self.whole:
-            rows = reader.options(**self._parser()).option("encoding", self.texts.charset)
-            rows = rows.option("multiLine", "true").option("columnNameOfCorruptRecord", _WRONG)
-            # Without a line end, Spark would turn those in fields into line breaks.
-            rows = rows.option("lineSep", self.option("linesep", line_end or "\n"))
-            # With one more column, Spark calls each row wrong, so it returns the text with quotes.
-            more = T.StructType([*fields.fields[:-1], T.StructField(_MORE, T.StringType())])
-            rows = rows.schema(more.add(_WRONG, "string")).load(path)
-            names = [quoted(name) for name in more.names[:-1]]
-            each = (f"coalesce({name}, '')" for name in names)
-            text = f"coalesce({_WRONG}, concat_ws({literal(self.sep)}, {', '.join(each)}))"
-            rows = rows.withColumn(TEXT, F.expr(text)).where(self._quotes_are_right(file))
-            is_row = f"{_WRONG} RLIKE {literal(self._grammar(len(schema)))}"
-            wrong = f"if({is_row}, NULL, {TEXT}) AS {_WRONG}"
-            last = names[len(schema) - 1]
-            text = f"if(endswith({last}, '\\r'), concat({TEXT}, '\\r'), {TEXT})"
-            struct = f"struct({', '.join(names[: len(schema)])}, {wrong})"
-            rows = rows.select(F.expr(struct).alias(_FIELDS), F.expr(text).alias(TEXT))
+            rows = self._of_whole_files(reader, path, schema, line_end, file)
             check = f"contains({TEXT}, '\\ufffd')"
         else:
             # A line is one field, and a character is a byte, so that all bytes can be checked. No
@@ -200,6 +184,36 @@ class Dialect:
         cases = [(check, encoding_problem(self.texts.charset)), *self._cases(schema)]
         checked: DataFrame = rows.withColumn(PROBLEM, F.expr(problem_of(cases)))
         return checked
+
+    def _of_whole_files(
+        self, reader: Any, path: str | list[str], schema: T.StructType, line_end: str, file: str
+    ) -> DataFrame:
+        """Return the rows of files that Spark reads in one piece: their fields and their text."""
+        rows = reader.options(**self._parser()).option("encoding", self.texts.charset)
+        rows = rows.option("multiLine", "true").option("columnNameOfCorruptRecord", _WRONG)
+        # Without a line end, Spark would turn those in fields into line breaks.
+        end = self.option("linesep", line_end or "\n")
+        rows = rows.option("lineSep", end)
+        # With one more column, Spark calls each row wrong, so it returns the text with quotes.
+        texts = [T.StructField(field.name, T.StringType()) for field in schema]
+        more = T.StructType([*texts, T.StructField(_MORE, T.StringType())])
+        rows = rows.schema(more.add(_WRONG, "string")).load(path)
+        names = [quoted(name) for name in more.names[:-1]]
+        each = (f"coalesce({name}, '')" for name in names)
+        # Of the ends of lines, Spark takes only \n and \r\n off this text.
+        rest = f"left({_WRONG}, length({_WRONG}) - {len(end)})"
+        rows = rows.withColumn(
+            _WRONG, F.expr(f"if(endswith({_WRONG}, {literal(end)}), {rest}, {_WRONG})")
+        )
+        text = f"coalesce({_WRONG}, concat_ws({literal(self.sep)}, {', '.join(each)}))"
+        rows = rows.withColumn(TEXT, F.expr(text)).where(self._quotes_are_right(file))
+        is_row = f"{_WRONG} RLIKE {literal(self._grammar(len(schema)))}"
+        wrong = f"if({is_row}, NULL, {TEXT}) AS {_WRONG}"
+        last = names[len(schema) - 1]
+        text = f"if(endswith({last}, '\\r'), concat({TEXT}, '\\r'), {TEXT})"
+        struct = f"struct({', '.join(names[: len(schema)])}, {wrong})"
+        lines: DataFrame = rows.select(F.expr(struct).alias(_FIELDS), F.expr(text).alias(TEXT))
+        return lines
 
     def _value(self, text: str, field: T.StructField) -> str:
         if isinstance(field.dataType, T.StringType):
