@@ -139,8 +139,6 @@ class Dialect:
         reader = reader.format("csv").option("header", str(self.has_header).lower())
         reader = reader.option("mode", "PERMISSIVE").option("columnPruning", "false")
         reader = reader.option("enforceSchema", "true")  # `header_problem` has compared the header
-        fields = T.StructType([T.StructField(field.name, T.StringType()) for field in schema])
-        fields = fields.add(_WRONG, "string")
         if self.whole:
             rows = self._of_whole_files(reader, path, schema, line_end, file)
             check = f"contains({TEXT}, '\\ufffd')"
@@ -161,7 +159,7 @@ class Dialect:
             rows = rows.withColumn(TEXT, F.expr(f"if({is_ascii}, {_LINE}, {text})"))
             rows = rows.where(self._quotes_are_right(file))
             parser = self._parser() | {"columnNameOfCorruptRecord": _WRONG}
-            ddl = ", ".join(f"{quoted(field.name)} STRING" for field in fields)
+            ddl = ", ".join(f"{quoted(name)} STRING" for name in (*schema.names, _WRONG))
             # With the rest of a line that has U+FFFF, the parser would begin the next line, and for
             # a line of more fields than `maxColumns`, it raises an error.
             parser["maxColumns"] = str(_most_fields(schema) + 1)
@@ -195,10 +193,9 @@ class Dialect:
         end = self.option("linesep", line_end or "\n")
         rows = rows.option("lineSep", end)
         # With one more column, Spark calls each row wrong, so it returns the text with quotes.
-        texts = [T.StructField(field.name, T.StringType()) for field in schema]
-        more = T.StructType([*texts, T.StructField(_MORE, T.StringType())])
-        rows = rows.schema(more.add(_WRONG, "string")).load(path)
-        names = [quoted(name) for name in more.names[:-1]]
+        names = [quoted(name) for name in (*schema.names, _MORE)]
+        ddl = ", ".join(f"{name} STRING" for name in (*names, quoted(_WRONG)))
+        rows = rows.schema(ddl).load(path)
         each = (f"coalesce({name}, '')" for name in names)
         # Of the ends of lines, Spark takes only \n and \r\n off this text.
         rest = f"left({_WRONG}, length({_WRONG}) - {len(end)})"
