@@ -52,14 +52,6 @@ def file_system(spark: SparkSession, uri: str) -> tuple[Any, Any]:
     return path.getFileSystem(hadoop_conf(spark)), path
 
 
-def read_utf8(spark: SparkSession, uri: str) -> str:
-    """Return the text of a small file, read through Hadoop."""
-    fs, path = file_system(spark, uri)
-    utils = java_class(spark._jvm, "org.apache.commons.io.IOUtils")
-    with closing(fs.open(path)) as stream:
-        return str(utils.toString(stream, "UTF-8"))
-
-
 def exists(spark: SparkSession, uri: str) -> bool:
     """Return whether a file or folder exists."""
     if (local := local_path(uri)) is not None:
@@ -155,7 +147,10 @@ def read_text(spark: SparkSession, uri: str) -> str:
     """Return the text of a small UTF-8 file."""
     if (local := local_path(uri)) is not None and local.is_file():
         return local.read_text("utf-8")
-    return read_utf8(spark, uri)
+    fs, path = file_system(spark, uri)
+    utils = java_class(spark._jvm, "org.apache.commons.io.IOUtils")
+    with closing(fs.open(path)) as stream:
+        return str(utils.toString(stream, "UTF-8"))
 
 
 def read_text_or_none(spark: SparkSession, uri: str) -> str | None:

@@ -314,11 +314,9 @@ def has_micros(spec: TableSpec, types: Mapping[str, str]) -> Column:
     right = F.lit(True)
     for name in (name for name in spec.record_key if types[name] == "timestamp"):
         micros = F.unix_micros(name).cast("string")
-        whole, part = (
-            F.col(KEY_COLUMN) == micros,
-            F.col(KEY_COLUMN).contains(F.concat(F.lit(f"{name}:"), micros)),
-        )
-        right &= F.col(name).isNull() | whole | part
+        is_key = F.col(KEY_COLUMN) == micros
+        is_part = F.col(KEY_COLUMN).contains(F.concat(F.lit(f"{name}:"), micros))
+        right &= F.col(name).isNull() | is_key | is_part
     return right
 
 

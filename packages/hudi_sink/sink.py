@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -82,7 +83,7 @@ class ExactlyOnceSink:
         lock: Options of a Hudi lock provider, for shared tables; the default on a local disk is
             the table's own lock file.
         tidy_every: See `service_schedule.tidy_options`; not allowed for shared tables.
-        async_services: Execute table services in a thread of their own; `close` waits for it.
+        async_services: Execute table services in a separate thread; `close` waits for it.
         quarantine: Quarantine rows that the table cannot store (a null key or ordering value, a key
             that could be another row's, a partition that would be read back changed), in the table
             `location.quarantine`, each once, see `Quarantine`; without it, such a row is an error.
@@ -165,10 +166,7 @@ class ExactlyOnceSink:
     def write_batch(self, rows: DataFrame, batch_id: int) -> None:
         """Write a micro-batch to the table once; pass this method to `foreachBatch`."""
         self.quarantined = 0
-
-        def write() -> None:
-            self._write(rows, batch_id)
-
+        write = partial(self._write, rows, batch_id)
         try:
             if local_path(self._location.table) is None:
                 write()
