@@ -33,14 +33,20 @@ from hudilab_spark.cluster import (
     note_driver,
     own_master,
 )
-from hudilab_spark.conf import conf_folder, managed_tables, needed, session_settings
-from hudilab_spark.hive_group import METASTORE_GROUP, Hive
+from hudilab_spark.conf import (
+    METASTORE_GROUP,
+    conf_folder,
+    managed_tables,
+    needed,
+    session_settings,
+)
+from hudilab_spark.hive_group import Hive
 from hudilab_spark.jars import verify
 from hudilab_spark.jvm import environment
 from hudilab_spark.preflight import check_machine
 from hudilab_spark.waiting import wait_for
 
-START_SECONDS = 90.0  # seconds for a session and its first executor
+START_SECONDS = 90.0  # for a session and its first executor
 BRIEFLY = 15.0  # seconds in which a broken program should fail
 
 

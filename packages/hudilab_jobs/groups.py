@@ -14,7 +14,8 @@ from typing_extensions import override
 from hudilab.groups import Group, Name, Owner, PathText, Text, form, key_of
 from hudilab.paths import rewrite_scheme
 from hudilab.table import SpecError, TableSpec
-from hudilab_spark.hive_group import METASTORE_GROUP, Hive, servers
+from hudilab_spark.conf import METASTORE_GROUP
+from hudilab_spark.hive_group import Hive, servers
 
 RUN_GROUP = "spark.run.options"
 CONSUMER, PRODUCER = "consumer.config.0", "producer.config.0"

@@ -9,9 +9,6 @@ from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from hudilab.groups import Group, Name, Text
-from hudilab_spark.conf import METASTORE_GROUP
-
-__all__ = ["METASTORE_GROUP", "Hive", "servers"]
 
 
 def servers(value: str) -> str:

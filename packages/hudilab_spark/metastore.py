@@ -10,7 +10,8 @@ from hudilab.errors import SessionError
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings
 from hudilab.table import TableSpec
-from hudilab_spark.hive_group import METASTORE_GROUP, Hive
+from hudilab_spark.conf import METASTORE_GROUP
+from hudilab_spark.hive_group import Hive
 
 
 def catalog_settings(settings: Settings) -> dict[str, str]:

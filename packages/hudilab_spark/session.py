@@ -70,7 +70,7 @@ def open_session(
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return _submitted_session(settings, app, extra, names=names)
     jars = verify(settings.project / "jars", needed(settings, groups))
-    options = session_settings(settings, jars) | _names(settings, names) | dict(extra)
+    options = session_settings(settings, jars) | _metastore_settings(settings, names) | dict(extra)
     if end := java_end():
         raise SessionError(f"this kernel has no Spark any more: {end.problem}", end.remedy)
     if SparkSession.getActiveSession() is not None:
@@ -158,7 +158,7 @@ def _has_master(options: Mapping[str, str]) -> bool:
     return options.get("spark.master", "").startswith("spark://")
 
 
-def _names(settings: Settings, wanted: bool) -> dict[str, str]:
+def _metastore_settings(settings: Settings, wanted: bool) -> dict[str, str]:
     """Return the settings with which SQL finds the names of a metastore; empty without one."""
     if not wanted or METASTORE_GROUP not in settings.groups:
         return {}
@@ -297,7 +297,7 @@ def _submitted_session(
     builder = SparkSession.builder.appName(app)
     options = {} if settings.is_local else spark_settings(settings)
     options["spark.sql.defaultCatalog"] = CATALOG
-    options |= _names(settings, names) | dict(extra)
+    options |= _metastore_settings(settings, names) | dict(extra)
     for key, value in options.items():
         builder = builder.config(key, value)
     spark = create_session(builder, settings)

@@ -31,7 +31,8 @@ from hudilab.table import TABLE_TYPES, TableSpec
 from hudilab_cli.servers.metastore import Metastore, find_metastore, start_metastore
 from hudilab_cli.servers.metastore import stop_metastore as stop
 from hudilab_jobs.settings import load_settings
-from hudilab_spark.hive_group import METASTORE_GROUP, Hive
+from hudilab_spark.conf import METASTORE_GROUP
+from hudilab_spark.hive_group import Hive
 from hudilab_spark.metastore import catalog_of
 from hudilab_spark.session import open_session
 from hudilab_spark.waiting import wait_for

@@ -9,7 +9,7 @@ from hudi_sink.metastore import SCHEME, trouble
 from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_jobs.settings import load_settings
-from hudilab_spark.hive_group import METASTORE_GROUP
+from hudilab_spark.conf import METASTORE_GROUP
 from hudilab_spark.java import spark_home
 
 PROGRAM = Path(__file__).with_name("Metastore.java")
@@ -70,7 +70,7 @@ def _command(settings: Settings, folder: Path, port: int) -> list[str]:
     return [
         *process.java_command(jars, *TRUSTED),
         *(f"-D{name}={value}" for name, value in options.items()),
-        # The Java that the lab installs has no compiler of its own.
+        # The Java runtime that the lab installs contains no compiler.
         *("org.codehaus.janino.SimpleCompiler", PROGRAM.name, PROGRAM.stem, str(port)),
     ]
 

@@ -18,7 +18,8 @@ from hudilab.errors import ConfigError
 from hudilab_jobs.groups import RUN_GROUP, RunOptions
 from hudilab_jobs.kafka.connection import kafka_groups
 from hudilab_jobs.settings import run_options
-from hudilab_spark.hive_group import METASTORE_GROUP, Hive
+from hudilab_spark.conf import METASTORE_GROUP
+from hudilab_spark.hive_group import Hive
 
 # --- how the bundle is run
 
