@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pandas as pd
 
+from hudilab import generate
 from hudilab_jobs.generated_prices import TICKERS, price_messages, stock_prices
 
 
@@ -20,6 +21,10 @@ def test_a_price_depends_on_seed_and_number_only() -> None:
 def test_the_first_prices_of_seed_42_stay_what_they_are() -> None:
     values = [(message.value or b"").decode() for message in price_messages(3, seed=42)]
     assert values == PINNED
+
+
+def test_as_many_tickers_as_a_notebook_may_ask_for() -> None:
+    assert len(TICKERS) == generate.TICKERS
 
 
 def test_each_ticker_has_one_price_a_second_of_its_own() -> None:
