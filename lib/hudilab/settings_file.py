@@ -161,7 +161,7 @@ def _parse(source: Path, group: str = "") -> tuple[list[Any], str]:
 
 
 def _in_both(files: Sequence[_File], own: Sequence[_File]) -> Iterable[str]:
-    """Yield a problem for each group that is also a file of its own."""
+    """Yield a problem for each group that also has its own file."""
     for file in own:
         for name in file.names():
             for other in files:

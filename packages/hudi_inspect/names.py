@@ -4,7 +4,7 @@ Layout 1 of a timeline (table version 6) keeps `.hoodie/<time>.<action>`, JSON f
 (table versions 8 and 9) keeps `.hoodie/timeline/<time>_<completed>.<action>`, Avro throughout, and
 moves old instants to Parquet files in `history/`.
 
-A program that only needs names imports this module alone: it loads no other one.
+It imports no other module, so that a program that only needs names loads little.
 """
 
 from __future__ import annotations

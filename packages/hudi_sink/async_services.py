@@ -28,7 +28,7 @@ _log = logging.getLogger("hudi_sink")
 
 
 class StreamServices:
-    """Runs the table services of one stream, in its batches or in a thread of their own.
+    """Runs the table services of one stream, in its batches or in a separate thread.
 
     With `async_services`, a batch only plans a service, and the thread executes the plan while the
     next batches are written. One plan at a time: if the thread is busy when a service is due, the
@@ -37,8 +37,7 @@ class StreamServices:
     thread that has lost the checkpoint can no longer commit, because Hudi completes only what is in
     flight. The thread gets the cores that the stream leaves idle. Spark doesn't take a core from a
     running task, so a compaction is split into parts that leave the stream a core. Source: Hudi 1.2
-    `hoodie.compact.schedule.inline`,
-    `hoodie.clustering.schedule.inline`.
+    `hoodie.compact.schedule.inline`, `hoodie.clustering.schedule.inline`.
 
     Args:
         every: See `tidy_options`; None: its default; 0: the stream runs no services.

@@ -25,7 +25,7 @@ from hudilab.paths import local_path
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 _INTERRUPTED = re.compile(r"\b(ClosedByInterrupt|Interrupted|InterruptedIO)Exception\b")
 _log = logging.getLogger("hudi_sink")
-WRITERS_SECONDS = 600.0  # seconds to wait for the writes of other drivers that are still alive
+WRITERS_SECONDS = 600.0  # to wait for the writes of other drivers that are still alive
 
 
 class Commits:

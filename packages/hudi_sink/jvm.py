@@ -1,9 +1,9 @@
 """The sink's calls into Spark's JVM: Hudi's timeline, views and clients.
 
 No other module of the package looks up Hudi's or Spark's classes; they call methods of the objects
-that this one returns. A meta client is Hudi's view of a table at one
-moment; a write client runs table services and rollbacks. Each call takes a millisecond, so instants
-and file groups are read as a single text, not one by one. Source: Hudi 1.2, Spark 3.5.
+that this one returns. A meta client is Hudi's view of a table at one moment; a write client runs
+table services and rollbacks. Each call takes a millisecond, so instants and file groups are read as
+a single text, not one by one. Source: Hudi 1.2, Spark 3.5.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from hudilab_spark.java import ARCHIVE, Java, class_path, complaint, run_quietly
 # Every class that a stream, an upsert, a compaction and a query loaded; tools/classes.py lists
 # them. A class that is not in the jars is skipped.
 CLASSES = "classes.txt.gz"
-DUMP_SECONDS = 300.0  # seconds; ten are usual
+DUMP_SECONDS = 300.0  # ten are usual
 
 
 def is_shared(folder: Path) -> bool:

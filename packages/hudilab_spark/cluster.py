@@ -338,6 +338,6 @@ def executor_settings(settings: Settings, session: Mapping[str, str]) -> dict[st
 
 
 def _compiler() -> str:
-    """Return which of Java's compilers the driver was told to use, for its executors."""
+    """Return the driver's options of the just-in-time compiler, which its executors get, too."""
     words = os.environ.get(JAVA_OPTIONS, "").split()
     return " ".join(word for word in words if word.startswith(COMPILER))

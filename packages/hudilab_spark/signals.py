@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-CLEANUP_SECONDS = 1.0  # seconds for a JVM to remove its temporary files
+CLEANUP_SECONDS = 1.0  # for a JVM to remove its temporary files
 WIPE = "\r\x1b[K"  # clears the line of a terminal
 
 

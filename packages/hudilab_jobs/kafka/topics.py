@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
 
-REQUEST_SECONDS = 6.0  # seconds
+REQUEST_SECONDS = 6.0
 AGAIN = "check that the broker is running (hudilab services status kafka), then try again"
 
 

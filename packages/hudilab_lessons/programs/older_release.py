@@ -37,7 +37,7 @@ def _answer(
     try:
         exec(source, names)
         return names[name](spark, **values), ""
-    except Exception as raised:  # noqa: BLE001 - whatever the function raises is the answer
+    except Exception as raised:  # noqa: BLE001 - the notebook gets every error of the function
         if str(raised) == "None":  # Java's message is empty
             return None, getattr(raised, "_stackTrace", f"{type(raised).__name__}: {raised}")
         return None, f"{type(raised).__name__}: {raised}"
