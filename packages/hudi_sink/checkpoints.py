@@ -12,9 +12,9 @@ from typing import NamedTuple
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from hudi_sink.access import denied
 from hudi_sink.files import (
     delete_file,
-    denied,
     exists,
     list_files,
     read_text,

@@ -14,8 +14,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from hudi_sink import jvm
+from hudi_sink.access import denied
 from hudi_sink.clock import LONGEST, NOTICE, clock_ahead, clock_behind, latest, seconds_behind
-from hudi_sink.files import delete_tree, denied, exists, file_size, list_files, modified_ms
+from hudi_sink.files import delete_tree, exists, file_size, list_files, modified_ms
 from hudi_sink.metadata import BATCH, COVERS, KEYS, PROPERTIES, QUERY, SHARED, SOURCE
 from hudi_sink.rules import BatchMetadata, Commit
 from hudilab.errors import StreamError, TableError, root_cause

@@ -8,11 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudilab.errors import LabError, TableError, is_full, root_cause, show_log
+from hudilab.errors import LabError, PathError, TableError, is_full, root_cause, show_log
+from hudilab.paths import local_path, rewrite_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,11 +96,35 @@ def table_session(command: str, table: str, run_id: str = "") -> Iterator[tuple[
     from hudilab_jobs.settings import find_table
 
     settings, place = find_table(table, command, run_id)
-    from hudilab_spark.warehouse import table_uri
-
-    uri = table_uri(place, settings, command)
+    uri = _table_uri(place, settings, command)
     with command_session(settings, command) as spark:
         yield spark, uri
+
+
+def _table_uri(table: str, settings: Settings, command: str) -> str:
+    """Return the URI of a command's table, given as a path or URI.
+
+    Raises:
+        TableError: It is not the location of a table, or it is on S3 without its settings.
+        S3Error: The warehouse on S3 is not writable.
+    """
+    try:
+        uri = rewrite_scheme(table, Path.cwd())
+    except PathError:
+        raise TableError(
+            f"{table!r} is not the location of a table",
+            f"give a path, or a file:// or s3:// URI: hudilab {command} TABLE",
+        ) from None
+    if local_path(uri) is None:
+        if settings.is_local:
+            raise TableError(
+                f"{uri} is on S3, but IS_LOCAL is true",
+                f"use the settings of that warehouse: IS_LOCAL=false hudilab {command} {uri}",
+            )
+        from hudilab_spark.s3 import check_warehouse
+
+        check_warehouse(uri.rpartition("/")[0], settings)  # its probe stays out of the table
+    return uri
 
 
 @contextmanager

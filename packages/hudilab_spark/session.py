@@ -1,6 +1,7 @@
 """Open the SparkSession: verified local jars, quiet, on loopback; or use spark-submit's own.
 
-What only a session on a cluster, S3 or a metastore needs is imported where it is needed.
+What only a session on a cluster, S3 or a metastore, or under spark-submit needs is imported where
+it is needed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from pyspark.sql import SparkSession
 
 from hudilab.environment import JAVA_OPTIONS, take_over
 from hudilab.errors import JavaError, SessionError
-from hudilab.groups import CATALOG
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
 from hudilab_spark.conf import (
@@ -68,7 +68,13 @@ def open_session(
     os.environ["TZ"] = ZONE
     time.tzset()
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return _submitted_session(settings, app, extra, names=names)
+        from hudilab_spark.submitted import submitted_session
+
+        spark = submitted_session(settings, app, _metastore_settings(settings, names) | dict(extra))
+        # Elsewhere, YARN reads its own keys.
+        if str(spark.sparkContext.master).startswith(("local", "spark://")):
+            drop_unread_defaults(spark, s3=True)
+        return spark
     jars = verify(settings.project / "jars", needed(settings, groups))
     options = session_settings(settings, jars) | _metastore_settings(settings, names) | dict(extra)
     if end := java_end():
@@ -273,71 +279,6 @@ def describe(spark: SparkSession) -> str:
             f"log   {log_file()}",
         )
     )
-
-
-# Without these, writing a table fails, or the result differs from other sessions.
-_NEEDED = (
-    "spark.serializer",
-    "spark.kryo.registrator",
-    "spark.sql.extensions",
-    "spark.sql.catalog.spark_catalog",
-    "spark.sql.session.timeZone",
-    "spark.sql.parquet.datetimeRebaseModeInWrite",
-    "spark.sql.parquet.datetimeRebaseModeInRead",
-)
-
-
-def _submitted_session(
-    settings: Settings, app: str, extra: Mapping[str, str], *, names: bool
-) -> SparkSession:
-    """Return spark-submit's session: it has started the JVM and chosen class path and settings."""
-    from hudilab_spark.registration import await_executor, create_session
-    from hudilab_spark.s3 import spark_settings
-
-    builder = SparkSession.builder.appName(app)
-    options = {} if settings.is_local else spark_settings(settings)
-    options["spark.sql.defaultCatalog"] = CATALOG
-    options |= _metastore_settings(settings, names) | dict(extra)
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    spark = create_session(builder, settings)
-    await_executor(spark, settings)
-    defaults = settings.conf_file("spark-defaults.conf")
-    wanted = read_options(defaults)
-    missing = [key for key in _NEEDED if spark.conf.get(key, None) != wanted[key]]
-    if missing:
-        raise SessionError(
-            f"spark-submit started without the lab's Spark settings ({', '.join(missing)})",
-            f"pass --properties-file {defaults}, or set SPARK_CONF_DIR to its folder",
-        )
-    jvm: Any = spark._jvm
-    # Only this class loader sees jars given with --jars.
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    try:
-        jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
-    except Py4JError:
-        raise SessionError(
-            "spark-submit started without Hudi on its class path",
-            "pass the jars in jars/core with --driver-class-path, or the bundle's jar with --jars",
-        ) from None
-    # Elsewhere, YARN reads its own keys.
-    if str(spark.sparkContext.master).startswith(("local", "spark://")):
-        drop_unread_defaults(spark, s3=True)
-    if not jvm.java.lang.System.getenv("HUDI_CONF_DIR"):
-        _add_hudi_defaults(jvm, settings)
-    if os.environ.get("HUDILAB_SUBMITTED"):  # hudilab submit waits for this line
-        context = spark.sparkContext
-        print(f"hudilab: application {context.applicationId} on {context.master}", flush=True)
-    return spark
-
-
-def _add_hudi_defaults(jvm: Any, settings: Settings) -> None:
-    """Give Hudi the lab's defaults: a platform that starts the JVM rarely sets HUDI_CONF_DIR."""
-    options = read_options(settings.conf_file("hudi-defaults.conf"))
-    added = settings.conf_file("hudi-defaults.conf", of_runtime=True)
-    options |= read_options(added) if added.is_file() else {}
-    for key, value in options.items():
-        jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.addToGlobalProps(key, value)
 
 
 # Hadoop's defaults for MapReduce, YARN and other daemons, and for file systems without a jar here.

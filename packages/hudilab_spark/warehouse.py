@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from hudi_sink.files import delete_tree, exists, names_in
 from hudilab.errors import PathError, TableError
 from hudilab.files import close_home, private_folder
-from hudilab.paths import TableLocation, local_path, rewrite_scheme
+from hudilab.paths import TableLocation, local_path
 from hudilab.settings import Settings
 
 # SQL and Hudi's catalog read a path of these characters unchanged.
@@ -78,32 +78,6 @@ def _folders(spark: SparkSession, location: TableLocation) -> list[str]:
     checkpoints = [f"{folder}/{name}" for name in names_in(spark, folder)]
     of_others = [uri for uri in checkpoints if uri.startswith(f"{location.checkpoint}-")]
     return [location.table, location.quarantine, location.checkpoint, *of_others]
-
-
-def table_uri(table: str, settings: Settings, command: str) -> str:
-    """Return the URI of a command's table, given as a path or URI.
-
-    Raises:
-        TableError: It is not the location of a table, or it is on S3 without its settings.
-        S3Error: The warehouse on S3 is not writable.
-    """
-    try:
-        uri = rewrite_scheme(table, Path.cwd())
-    except PathError:
-        raise TableError(
-            f"{table!r} is not the location of a table",
-            f"give a path, or a file:// or s3:// URI: hudilab {command} TABLE",
-        ) from None
-    if local_path(uri) is None:
-        if settings.is_local:
-            raise TableError(
-                f"{uri} is on S3, but IS_LOCAL is true",
-                f"use the settings of that warehouse: IS_LOCAL=false hudilab {command} {uri}",
-            )
-        from hudilab_spark.s3 import check_warehouse
-
-        check_warehouse(uri.rpartition("/")[0], settings)  # its probe stays out of the table
-    return uri
 
 
 def sql_path(spark: SparkSession | None, uri: str) -> str:

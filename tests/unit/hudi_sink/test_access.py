@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hudi_sink.files import denied
+from hudi_sink.access import denied
 
 NOBODY = 65534  # of whom nothing is
 
