@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from hudilab.environment import JAVA_OPTIONS
 from hudilab_spark.class_archive import CLASSES
+from hudilab_spark.environment import JAVA_OPTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "jars" / CLASSES

@@ -23,7 +23,7 @@ from pathlib import Path
 from threading import Condition, Lock
 from typing import BinaryIO
 
-from hudilab.environment import JAVA_OPTIONS
+from hudilab_spark.environment import JAVA_OPTIONS
 from hudilab_spark.java import FAST_START
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hudilab.environment import take_over_path
 from hudilab.errors import LabError, PathError, many
 from hudilab.files import private_folder
+from hudilab.python_path import take_over_path
 from hudilab.settings import load_settings
 
 NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from

@@ -42,7 +42,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # A kernel of JupyterLab's may have a PYTHONPATH that hides what these modules import.
-    import_module("hudilab.environment").take_over_path()
+    import_module("hudilab.python_path").take_over_path()
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 

@@ -16,9 +16,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import get_args
 
-from hudilab.environment import source_folders
 from hudilab.errors import BundleError
 from hudilab.groups import PIPELINES
+from hudilab.python_path import source_folders
 from hudilab.settings import Runtime, Settings
 from hudilab.settings_file import parse, read_options
 from hudilab_cli.packages import site_packages

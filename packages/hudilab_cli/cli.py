@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hudilab import __version__
-from hudilab.environment import take_over_path
 from hudilab.errors import LabError
+from hudilab.python_path import take_over_path
 
 try:  # before anything that a module on PYTHONPATH may hide
     take_over_path()

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from hudilab.environment import ignored, take_over
 from hudilab.errors import ConfigError, LabError, as_typed, root_cause
 from hudilab.files import close_home
 from hudilab.settings import Settings, project_root
@@ -24,6 +23,7 @@ from hudilab_jobs.kafka.connection import kafka_groups
 from hudilab_jobs.settings import load_settings
 from hudilab_spark.cluster import check_cluster
 from hudilab_spark.conf import needed, session_settings
+from hudilab_spark.environment import ignored, take_over
 from hudilab_spark.jars import read_lock, verify
 from hudilab_spark.java import find_java, java_home_problem
 from hudilab_spark.preflight import check_machine, memory_limit

@@ -22,7 +22,6 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbconvert import HTMLExporter
 from papermill.exceptions import PapermillExecutionError
 
-from hudilab.environment import JAVA_OPTIONS, take_over
 from hudilab.errors import LabError, ParameterError, PathError, is_full, root_cause
 from hudilab.files import private_folder
 from hudilab.generate import check_sizes
@@ -31,6 +30,7 @@ from hudilab.settings import Settings
 from hudilab_cli import kernel
 from hudilab_cli.parameters import defaults, parse
 from hudilab_jobs.settings import load_settings
+from hudilab_spark.environment import JAVA_OPTIONS, take_over
 from hudilab_spark.java import FAST_START
 from hudilab_spark.jvm import ENDED
 from hudilab_spark.preflight import check_machine

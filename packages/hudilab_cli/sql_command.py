@@ -85,9 +85,9 @@ def run(spark: SparkSession, names: list[str], sql: str) -> DataFrame:
 
 def prompt(settings: Settings, names: list[str]) -> int:
     """Run pyspark's `spark-sql` with the lab's settings until it ends; return its exit code."""
-    from hudilab.environment import take_over
     from hudilab_cli.submit import driver_files
     from hudilab_spark.conf import managed_tables
+    from hudilab_spark.environment import take_over
     from hudilab_spark.preflight import check_machine
 
     check_machine(settings)

@@ -16,9 +16,9 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 import hudilab_jobs
-from hudilab.environment import source_folders, take_over
 from hudilab.errors import BundleError, SessionError, WaitError, root_cause
 from hudilab.files import private_folder, properties, write_private
+from hudilab.python_path import source_folders
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
 from hudilab_jobs import PIPELINE_JOBS, PROGRAMS
@@ -40,6 +40,7 @@ from hudilab_spark.conf import (
     needed,
     session_settings,
 )
+from hudilab_spark.environment import take_over
 from hudilab_spark.hive_group import Hive
 from hudilab_spark.jars import verify
 from hudilab_spark.jvm import environment

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hudilab.environment import take_over_path
+from hudilab.python_path import take_over_path
 
 if TYPE_CHECKING:
     from hudilab_lessons.exercises import Exercise

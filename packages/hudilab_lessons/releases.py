@@ -13,12 +13,12 @@ from inspect import getsource
 from textwrap import dedent
 from typing import IO, Any, cast
 
-from hudilab.environment import for_java
 from hudilab.errors import SessionError, root_cause
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
 from hudilab_lessons.faults import without_session
 from hudilab_spark.conf import MEMORY, overlay
+from hudilab_spark.environment import for_java
 from hudilab_spark.fetch import fetch
 from hudilab_spark.jars import problem, wanted
 from hudilab_spark.java import FAST_START, find_java, quoted, spark_home

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, build_opener
 
-from hudilab.environment import JAVA_OPTIONS, source_folders
 from hudilab.errors import ServiceError, SessionError, WaitError
 from hudilab.files import private_folder, read_properties, write_private
 from hudilab.paths import local_path
+from hudilab.python_path import source_folders
 from hudilab.settings import Settings
 from hudilab_spark.conf import ZONE, megabytes, older_names
+from hudilab_spark.environment import JAVA_OPTIONS
 from hudilab_spark.java import ARCHIVE, COMPILER, quoted, with_archive
 from hudilab_spark.preflight import temporary_folder
 from hudilab_spark.server_records import read_record, running_process, server_folder

@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hudilab.environment import for_java
 from hudilab.errors import JavaError
+from hudilab_spark.environment import for_java
 
 
 def _remedy(system: str, machine: str) -> str:

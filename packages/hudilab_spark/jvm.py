@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hudilab.environment import JAVA_OPTIONS, file_names
 from hudilab.errors import JavaError
 from hudilab.settings import Settings
 from hudilab_spark.conf import conf_folder, older_names
+from hudilab_spark.environment import JAVA_OPTIONS, file_names
 from hudilab_spark.java import (
     ARCHIVE,
     check_flags,

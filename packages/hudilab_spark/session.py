@@ -21,7 +21,6 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from hudilab.environment import JAVA_OPTIONS, take_over
 from hudilab.errors import JavaError, SessionError
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
@@ -35,6 +34,7 @@ from hudilab_spark.conf import (
     overlay,
     session_settings,
 )
+from hudilab_spark.environment import JAVA_OPTIONS, take_over
 from hudilab_spark.jars import verify
 from hudilab_spark.java import complaint
 from hudilab_spark.jvm import environment, java_end, log_file, note_end, output_to

@@ -19,7 +19,7 @@ import pytest
 from hudi import HudiTableBuilder
 from refusals import assert_refusal
 
-from hudilab.environment import DROPPED
+from hudilab_spark.environment import DROPPED
 
 LAB = Path(sys.prefix, "bin", "hudilab")
 ROOT = Path(__file__).resolve().parents[2]

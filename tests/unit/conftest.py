@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from hudilab.environment import file_names
+from hudilab_spark.environment import file_names
 from hudilab_spark.java import find_java
 
 

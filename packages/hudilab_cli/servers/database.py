@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from hudilab.environment import for_java
 from hudilab.errors import ServiceError
 from hudilab.files import write_private
 from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.process import HOST
 from hudilab_jobs.settings import load_settings
+from hudilab_spark.environment import for_java
 from hudilab_spark.server_records import read_record
 
 if TYPE_CHECKING:

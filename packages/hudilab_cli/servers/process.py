@@ -23,11 +23,11 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import psutil
 
-from hudilab.environment import for_java
 from hudilab.errors import ServiceError
 from hudilab.files import private_folder, properties, read_properties, write_private
 from hudilab.settings import Settings
 from hudilab_cli.servers import SPECS, Name
+from hudilab_spark.environment import for_java
 from hudilab_spark.java import complaint, find_java
 from hudilab_spark.server_records import (
     read_record,

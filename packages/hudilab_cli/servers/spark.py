@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hudilab.environment import for_java
 from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_spark.cluster import CONF
 from hudilab_spark.conf import older_names
+from hudilab_spark.environment import for_java
 from hudilab_spark.jars import verify
 from hudilab_spark.java import ARCHIVE, archive_options, class_path, find_java, spark_home
 

@@ -12,10 +12,10 @@ import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from hudilab.environment import file_names
 from hudilab.errors import S3Error
 from hudilab.settings import load_settings
 from hudilab_spark.conf import older_names
+from hudilab_spark.environment import file_names
 from hudilab_spark.jars import verify
 from hudilab_spark.java import find_java
 from hudilab_spark.s3 import check_warehouse

@@ -9,14 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hudilab.environment import (
-    dropped,
-    file_names,
-    for_java,
-    ignored,
-    shadows,
-    take_over,
-)
+from hudilab.python_path import shadows
+from hudilab_spark.environment import dropped, file_names, for_java, ignored, take_over
 
 FOREIGN = {
     "PYSPARK_SUBMIT_ARGS": "--packages org.x:y:1 pyspark-shell",

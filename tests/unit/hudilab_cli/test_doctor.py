@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from cases import read_cases
 
-from hudilab.environment import dropped
 from hudilab.settings import project_root
 from hudilab_cli import cli, doctor
 from hudilab_cli.doctor import Check, run_checks, supported
 from hudilab_jobs.settings import load_settings
+from hudilab_spark.environment import dropped
 from hudilab_spark.jars import read_lock
 
 CORE = [jar.file for jar in read_lock(project_root() / "jars" / "jars.lock")["core"]]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from hudilab.environment import JAVA_OPTIONS
 from hudilab.errors import SessionError
 from hudilab.settings import Settings, load_settings
 from hudilab_spark.conf import (
@@ -18,6 +17,7 @@ from hudilab_spark.conf import (
     overlay,
     session_settings,
 )
+from hudilab_spark.environment import JAVA_OPTIONS
 from hudilab_spark.hive_group import Hive
 from hudilab_spark.java import ARCHIVE, FAST_START, class_path, spark_home, with_archive
 from hudilab_spark.metastore import catalog_settings
