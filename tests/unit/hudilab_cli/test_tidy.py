@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import read_cases
 from refusals import refused
 
 from hudilab.errors import ParameterError
 from hudilab_jobs import tidy
+
+CASES = read_cases(__file__)
 
 
 @pytest.fixture(autouse=True)
@@ -26,32 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("table", "arguments", "failed", "remedy"),
-    [
-        (
-            "t",
-            {"retain": 0},
-            "--retain 0 is less than 1",
-            "; give at least 1: hudilab tidy TABLE --clean --retain 1",
-        ),
-        (
-            "t",
-            {"lock": ["hoodie.write.lock.provider"]},
-            "--lock 'hoodie.write.lock.provider' is not NAME=VALUE",
-            ": hudilab tidy TABLE --lock hoodie.write.lock.provider=CLASS",
-        ),
-        (
-            "ftp://host/t",
-            {},
-            "'ftp://host/t'",
-            "; give a path, or a file:// or s3:// URI: hudilab tidy TABLE",
-        ),
-        (
-            "s3://bucket/w/lab/t",
-            {},
-            "s3a://bucket/w/lab/t is on S3, but IS_LOCAL is true",
-            ": IS_LOCAL=false hudilab tidy s3a://bucket/w/lab/t",
-        ),
-    ],
+    CASES["bad arguments"],
 )
 def test_a_bad_argument(
     table: str,

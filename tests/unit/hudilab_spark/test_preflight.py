@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cases import read_cases
 from refusals import refused
 
 from hudilab.errors import PathError, SessionError
@@ -31,6 +32,8 @@ from hudilab_spark.preflight import (
     problems,
     temporary_folder,
 )
+
+CASES = read_cases(__file__)
 
 SHOW = """
 import sys
@@ -86,14 +89,7 @@ def test_a_limit_of_the_shell(
 
 @pytest.mark.parametrize(
     ("line", "file", "text", "limit"),
-    [
-        ("0::/user.slice/me.scope", "user.slice/memory.max", "524288000\n", 500),
-        ("0::/", "memory.max", "max\n", None),
-        ("5:cpu,memory:/docker/1", "memory/docker/1/memory.limit_in_bytes", "1048576000\n", 1000),
-        # In a container the path is that of the machine, and only the root is there.
-        ("5:memory:/docker/1", "memory/memory.limit_in_bytes", "1048576000\n", 1000),
-        ("4:cpu:/docker/1", "cpu/memory.limit_in_bytes", "1048576000\n", None),
-    ],
+    CASES["control groups"],
 )
 def test_limits_of_control_groups(
     tmp_path: Path, line: str, file: str, text: str, limit: int | None
