@@ -1,6 +1,6 @@
 """Settings: what follows from the files and the environment, and what every refusal names.
 
-A case of settings.json changes good settings: `change` names keys of groups ("(none)" leaves one
+A case of settings.json changes the groups of `good`: `change` names keys of groups ("(none)" leaves one
 out), `add` more entries, `file` a whole file, `env` and `runtime` what stands above the file.
 """
 
@@ -18,7 +18,7 @@ from cases import read_cases
 from refusals import assert_refusal
 from unit.hudilab.settings_files import (
     CONSUMER,
-    GOOD,
+    GROUPS,
     KEYS,
     PRODUCER,
     RUN,
@@ -39,14 +39,6 @@ from hudilab_jobs.settings import load_settings, topics
 CASES = read_cases(__file__)
 REFUSED = [kind for kind in CASES if kind.startswith("refused")]
 TABLE: dict[str, Any] = {"HudiTable0": {}}
-GROUPS: dict[str, dict[str, Any]] = {
-    "HudiTable0": GOOD,
-    "consumer.config.0": CONSUMER,
-    "producer.config.0": PRODUCER,
-    "spark.run.options": RUN,
-    "metastore": {},
-}
-
 # --- what is read
 
 

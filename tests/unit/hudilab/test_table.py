@@ -33,33 +33,10 @@ SPEC = TableSpec(
     partition=("sensor_id",),
     ordering="measurement_time",
 )
-OPTIONS = {
-    "hoodie.table.name": "sensor_readings",
-    "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
-    "hoodie.datasource.write.recordkey.field": "sensor_id,reading_id",
-    "hoodie.datasource.write.partitionpath.field": "sensor_id",
-    "hoodie.datasource.write.partitionpath.urlencode": "true",
-    "hoodie.datasource.write.hive_style_partitioning": "true",
-    "hoodie.table.ordering.fields": "measurement_time",
-    "hoodie.datasource.write.operation": "bulk_insert",
-    "hoodie.table.timeline.timezone": "UTC",
-    "hoodie.clean.automatic": "false",
-    "hoodie.writestatus.class": "org.apache.hudi.client.FailOnFirstErrorWriteStatus",
-}
+OPTIONS: dict[str, str] = CASES["options of every table"]
 MERGER = "hoodie.write.record.merge.custom.implementation.classes"
 # Lines of a hoodie.properties that Hudi 1.2 wrote for SPEC.
-PROPERTIES = {
-    "hoodie.table.keygenerator.type": "COMPLEX",
-    "hoodie.table.type": "COPY_ON_WRITE",
-    "hoodie.datasource.write.partitionpath.urlencode": "true",
-    "hoodie.datasource.write.hive_style_partitioning": "true",
-    "hoodie.table.version": "9",
-    "hoodie.table.partition.fields": "sensor_id",
-    "hoodie.table.timeline.timezone": "UTC",
-    "hoodie.table.name": "sensor_readings",
-    "hoodie.table.recordkey.fields": "sensor_id,reading_id",
-    "hoodie.table.ordering.fields": "measurement_time",
-}
+PROPERTIES: dict[str, str] = CASES["properties"]
 
 
 def spec(**changes: Any) -> TableSpec:
