@@ -21,7 +21,6 @@ from unit.handmade import HandMade
 
 ROOT = Path(__file__).resolve().parents[2]
 A = "aaaaaaaa-0000-0000-0000-000000000000-0"
-MEGABYTES = 60
 # What an installation with the extra `inspect` does not have.
 HEAVY = (
     *("pyspark", "py4j", "pydantic", "pydantic_core", "tqdm", "pandas", "pyarrow", "numpy"),
@@ -134,16 +133,6 @@ def test_a_rewind_sees_a_process_without_psutil() -> None:
         )
     ended.wait()
     assert shown == f"True True {sys.platform != 'linux'} False\n"
-
-
-def test_the_sink_loads_with_nothing_but_pyspark() -> None:
-    others = [name for name in (*HEAVY, "typer", "rich") if name not in ("pyspark", "py4j")]
-    modules = [
-        f"hudi_sink.{file.stem}" for file in (ROOT / "packages" / "hudi_sink").glob("[!_]*.py")
-    ]
-    assert "hudi_sink.sink" in modules
-    code = f"import sys; sys.modules |= dict.fromkeys({others}); import hudilab"
-    run(sys.executable, "-c", f"{code}; hudilab.TableSpec; import {', '.join(modules)}")
 
 
 def test_help_needs_nothing_heavy() -> None:
@@ -265,33 +254,3 @@ def test_the_inspectors_wheel_runs_with_what_it_names(tmp_path: Path) -> None:
     run(*command, "--html", "page.html", cwd=tmp_path)
     assert "COPY_ON_WRITE" in (tmp_path / "page.html").read_text("utf-8")
     assert {"py.typed", "page.html"} <= {file.name for file in (linked / "hudi_inspect").iterdir()}
-
-
-@pytest.mark.network
-@pytest.mark.deep
-def test_pip_installs_the_inspector_alone(tmp_path: Path, table: HandMade) -> None:
-    wheel = wheel_of_the_inspector(tmp_path)
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    lock = (ROOT / "requirements.lock").read_text("utf-8")
-    pins = tmp_path / "pins.txt"  # the versions of the lock, without hashes
-    pins.write_text("\n".join(re.findall(r"(?m)^([\w.-]+==.*?) *\\$", lock)))
-    pip(python, "install", "-q", "-c", pins, wheel)
-    listed = {package["name"] for package in json.loads(pip(python, "list", "--format=json"))}
-    extra = {"typing_extensions"} if sys.version_info < (3, 12) else set()
-    needed = {"hudi-inspect", "arro3-core", "arro3-io", "fastavro"}
-    assert listed - {"pip", "setuptools"} == needed | extra
-    site = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
-    outside = ("pip", "setuptools", "_distutils_hack", "pkg_resources")  # what venv itself makes
-    installed = sum(
-        file.stat().st_size
-        for file in site.rglob("*")
-        if file.is_file()
-        and file.suffix != ".pyc"
-        and not file.relative_to(site).parts[0].startswith(outside)
-    )
-    print(f"{installed / 1e6:.1f} MB installed")
-    assert 10e6 < installed < MEGABYTES * 1e6
-    check_inspect([python.with_name("hudi-inspect")], table)
-    check_inspect([python, "-m", "hudi_inspect"], table)
-    paste_readme(python, table)

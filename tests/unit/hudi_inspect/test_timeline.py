@@ -31,14 +31,6 @@ def test_version_6_keeps_json_and_completes_when_the_file_was_written(tmp_path: 
     assert (snapshot.table.rows, snapshot.table.files) == (5, 1)
 
 
-def test_a_savepoint_is_an_instant_of_its_own(table: HandMade) -> None:
-    table.commit(10, 12, {A: 5})
-    table.instant(10, 15, "savepoint")
-    actions = [instant.action for instant in look(table).instants]
-    assert actions == ["savepoint", "commit"]
-    assert look(table).table.rows == 5
-
-
 def test_a_zone_that_is_not_utc(table: HandMade, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 

@@ -48,15 +48,6 @@ def test_the_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == f"hudilab {metadata.version('hudilab')}\n"
 
 
-def test_the_help_of_inspect(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert hudilab(monkeypatch, "inspect", "--help") == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "hudilab inspect [OPTIONS]" in shown
-    assert "A pipeline's name" in shown
-
-
 def test_an_unknown_notebook(
     sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 from cases import read_cases
 
-from hudilab_cli import cli
 from hudilab_cli.rewind_command import command
 
 CASES = read_cases(__file__)
@@ -31,13 +29,3 @@ def test_a_bad_argument(
     with pytest.raises(SystemExit):
         command(table, to="20260101000000000", checkpoint=checkpoints)
     assert capsys.readouterr().err == f"hudilab: {text}\n"
-
-
-def test_it_needs_an_instant(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["hudilab", "rewind", "t"])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    assert caught.value.code == 2
-    assert "Missing option '--to'" in capsys.readouterr().err

@@ -119,15 +119,6 @@ def test_a_function_that_was_defined_again_is_the_same_try(
     assert capsys.readouterr().out.splitlines() == ["not yet", "not yet", "not yet: add two"]
 
 
-def test_objects_are_different_tries_and_one_object_is_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    exercise, (condition, other) = Exercise(lambda frame: False, "join them"), (object(), object())
-    for answer in (condition, condition, other):
-        exercise.check(answer)
-    assert capsys.readouterr().out.splitlines() == ["not yet", "not yet", "not yet: join them"]
-
-
 def test_a_solution_counts_for_nobody(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

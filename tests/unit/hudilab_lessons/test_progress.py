@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +11,7 @@ from refusals import refused
 
 from hudilab.errors import PathError
 from hudilab_lessons import lesson
-from hudilab_lessons.progress import FILE, read, record, topic
+from hudilab_lessons.progress import FILE, read, record
 
 
 def person(monkeypatch: pytest.MonkeyPatch, allow_stdin: bool, app: str = "04_update") -> None:
@@ -103,16 +102,3 @@ def test_no_fault_ends_the_lesson(file: Path, monkeypatch: pytest.MonkeyPatch) -
     assert record("winner") == (
         "this answer was not recorded: no Spark session is open; run the lesson from its first cell"
     )
-
-
-def test_the_file_is_text_that_a_person_can_read(file: Path) -> None:
-    record("winner")
-    assert json.loads(file.read_text("utf-8")) == {"update": ["winner"]}
-    assert file.read_text("utf-8").count("\n") > 2
-
-
-@pytest.mark.parametrize(
-    ("lesson", "name"), [("04_update_delete", "update_delete"), ("template", "template")]
-)
-def test_a_lesson_may_get_another_number(lesson: str, name: str) -> None:
-    assert topic(lesson) == name

@@ -131,13 +131,6 @@ def test_fetched_verified_and_said(lab: Lab, server: Server) -> None:
     assert [path.stat().st_mode & 0o777 for path in paths] == [0o644, 0o644]
 
 
-def test_intact_jars_are_not_asked_for(lab: Lab, server: Server) -> None:
-    lab.fetch()
-    server.requests.clear()
-    assert lab.fetch() == verify(lab.jars, ["demo"])
-    assert server.requests == []
-
-
 def test_an_altered_jar_is_fetched_again_and_only_that(lab: Lab, server: Server) -> None:
     lab.fetch()
     (lab.jars / "demo" / "plain-1.0.jar").write_bytes(b"PLAIN")

@@ -11,7 +11,7 @@ from cases import read_cases
 from hudilab.errors import JarError
 from hudilab_spark import jars
 from hudilab_spark.fetch import fetch
-from hudilab_spark.jars import Jar, read_lock, verify
+from hudilab_spark.jars import read_lock, verify
 
 CASES = read_cases(__file__)
 
@@ -56,14 +56,6 @@ def test_the_lock_of_the_lab() -> None:
         "s3",
         "s3proxy",
     ]
-
-
-def test_groups_and_order_are_the_lock_s(jars_dir: Path) -> None:
-    lock = read_lock(jars_dir / "jars.lock")
-    assert lock == {
-        "core": [Jar("core", A, sha256(DATA[A])), Jar("core", B, sha256(DATA[B]))],
-        "more": [Jar("more", C, sha256(DATA[C]))],
-    }
 
 
 @pytest.mark.parametrize(
