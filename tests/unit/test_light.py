@@ -72,8 +72,9 @@ def check_inspect(command: Sequence[str | Path], table: HandMade) -> None:
     assert "readings" in (location / "page.html").read_text("utf-8")
 
 
-def paste_readme(python: Path, table: HandMade) -> None:
-    """Run what the inspector's README shows, but for `pip install`, in an environment."""
+def test_the_inspectors_readme(table: HandMade) -> None:
+    """What it shows, but for `pip install`."""
+    python = Path(sys.executable)
     shown = (ROOT / "packages" / "hudi_inspect" / "README.md").read_text("utf-8")
     assert "pip install ./packages/hudi_inspect\n" in shown
     shell, code = re.findall(r"```(?:sh|python)\n(.*?)```", shown, re.DOTALL)
@@ -84,10 +85,6 @@ def paste_readme(python: Path, table: HandMade) -> None:
     rows, newest = run(python, "-c", code, cwd=table.root.parent).splitlines()
     assert rows == "7 rows; time travel back to 2026-01-01T00:00:00.000Z"
     assert newest == "20260101000010000 commit COMPLETED 7"
-
-
-def test_the_inspectors_readme(table: HandMade) -> None:
-    paste_readme(Path(sys.executable), table)
 
 
 def test_the_inspector_imports_nothing_heavy(table: HandMade) -> None:
@@ -208,16 +205,10 @@ def wheel_of_the_inspector(folder: Path) -> Path:
     source, made = folder / "source", folder / "made"
     shutil.copytree(INSPECTOR_HOME, source, ignore=shutil.ignore_patterns("__pycache__"))
     options = ("--no-deps", "--no-build-isolation", "--no-index", "-w", made)
-    pip(sys.executable, "wheel", *options, source)
+    command = [sys.executable, "-m", "pip", "wheel", *options, source]
+    subprocess.run(command, capture_output=True, check=True)
     (wheel,) = made.iterdir()
     return wheel
-
-
-def pip(python: str | Path, *arguments: str | Path) -> str:
-    command = [python, "-m", "pip", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_the_inspectors_project_is_that_of_the_lab() -> None:

@@ -77,17 +77,7 @@ def test_a_setting_that_is_wrong_is_one_line_too(
 
 @pytest.mark.parametrize(
     ("out", "text"),
-    [
-        (
-            ".",
-            "--out {parent} would overwrite the notebook; choose another folder",
-        ),
-        (
-            "nb.ipynb/x",
-            "cannot create {parent}/nb.ipynb/x: Not a directory; "
-            "choose another --out or HUDILAB_HOME",
-        ),
-    ],
+    CASES["folders"],
 )
 def test_a_folder_that_cannot_take_the_result(
     sample: Path,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,27 +42,6 @@ def test_a_bad_argument(
     message = capsys.readouterr().err
     assert failed in message
     assert message.endswith(f"{remedy}\n")
-
-
-@pytest.mark.parametrize(
-    "start",
-    [
-        ["-m", "hudilab_jobs.tidy"],
-        ["-c", "from hudilab_cli.cli import main; main()", "tidy"],
-    ],
-)
-def test_command_and_job_take_the_same_options(start: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, *start, "--help"],
-        env=os.environ | {"COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    options = ("--compact", "--no-compact", "--cluster", "--clean", "--archive", "--dry-run")
-    assert [
-        name for name in (*options, "--stopped", "--retain", "--lock") if name not in done.stdout
-    ] == []
 
 
 def test_no_service_is_asked_for() -> None:

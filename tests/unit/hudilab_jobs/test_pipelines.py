@@ -117,20 +117,7 @@ TABLES = {
 
 @pytest.mark.parametrize(
     ("tables", "failed", "remedy"),
-    [
-        ("a, b", (), ""),
-        ("a, other", ("no group 'pipeline.other'",), "and ordering"),
-        (
-            "a, files",
-            ("'pipeline.all'", "'tables'", "files reads csv files"),
-            "leave it out, and run it by itself: hudilab stream files",
-        ),
-        (
-            "a, b, c",
-            ("'pipeline.all'", "'tables'", "a and c both write table visits"),
-            "give each pipeline its own table.name",
-        ),
-    ],
+    CASES["one query"],
 )
 def test_pipelines_of_one_query(
     tmp_path: Path, tables: str, failed: tuple[str, ...], remedy: str

@@ -8,9 +8,9 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from cases import read_cases
@@ -184,17 +184,9 @@ def test_starts_at_the_same_time_remove_the_same_folders(
 
 def test_a_name_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """/etc/hosts without localhost, or with another machine's address."""
-
-    def answer(address: str) -> Callable[[str], str]:
-        def resolve(name: str) -> str:
-            if not address:
-                raise OSError(-2, "Name or service not known")
-            return address
-
-        return resolve
-
-    for address in ("", "10.1.2.3"):
-        monkeypatch.setattr(socket, "gethostbyname", answer(address))
+    unknown = OSError(-2, "Name or service not known")
+    for answer in (unknown, ["10.1.2.3"]):
+        monkeypatch.setattr(socket, "gethostbyname", Mock(side_effect=answer))
         [problem] = preflight._loopback()
         assert "localhost" in str(problem)
         assert str(problem).endswith("add this line to /etc/hosts: 127.0.0.1 localhost")
