@@ -17,7 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from cases import read_cases
 from unit.handmade import HandMade
+
+CASES = read_cases(__file__)
 
 ROOT = Path(__file__).resolve().parents[2]
 A = "aaaaaaaa-0000-0000-0000-000000000000-0"
@@ -139,20 +142,7 @@ def test_help_needs_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(
     ("command", "package"),
-    [
-        ("doctor", "pyspark"),
-        ("jars", "pooch"),
-        ("tidy /data/table", "pydantic_core"),
-        ("rewind /data/table --to 20260101000000000", "pydantic_core"),
-        ("savepoint /data/table", "pydantic_core"),
-        ("sql x", "pydantic_core"),
-        ("quarantine x", "pydantic_core"),
-        ("stream x", "pydantic_core"),
-        ("run 00", "nbformat"),
-        ("bundle", "pydantic"),
-        ("topics", "confluent_kafka"),
-        ("services start kafka", "trustme"),
-    ],
+    CASES["packages of commands"],
 )
 def test_a_command_names_the_package_that_it_lacks(command: str, package: str) -> None:
     error = run(sys.executable, "-c", LIGHT, *command.split(), fails=True)
@@ -164,14 +154,7 @@ def test_a_command_names_the_package_that_it_lacks(command: str, package: str) -
 
 @pytest.mark.parametrize(
     ("modules", "options", "needs", "pip"),
-    [
-        (["fastavro"], (), "fastavro", "fastavro"),
-        (["fastavro"], ("--json",), "fastavro", "fastavro"),
-        (["arro3"], (), "arro3", "arro3-core arro3-io"),
-        (["arro3.core"], ("--archived",), "arro3", "arro3-core arro3-io"),
-        (["arro3.io"], ("--archived",), "arro3", "arro3-core arro3-io"),
-        (["hudi"], ("--count",), "hudi", "hudi==0.5.0"),
-    ],
+    CASES["packages of inspect"],
 )
 def test_inspect_names_the_package_that_it_lacks_and_what_installs_it(
     table: HandMade, modules: list[str], options: tuple[str, ...], needs: str, pip: str
@@ -205,7 +188,7 @@ def wheel_of_the_inspector(folder: Path) -> Path:
     source, made = folder / "source", folder / "made"
     shutil.copytree(INSPECTOR_HOME, source, ignore=shutil.ignore_patterns("__pycache__"))
     options = ("--no-deps", "--no-build-isolation", "--no-index", "-w", made)
-    command = [sys.executable, "-m", "pip", "wheel", *options, source]
+    command: list[str | Path] = [sys.executable, "-m", "pip", "wheel", *options, source]
     subprocess.run(command, capture_output=True, check=True)
     (wheel,) = made.iterdir()
     return wheel

@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 from cases import read_cases
+from commands import hudilab
 
 from hudilab.environment import dropped
 from hudilab.settings import project_root
-from hudilab_cli import cli, doctor
+from hudilab_cli import doctor
 from hudilab_cli.doctor import Check, run_checks, supported
 from hudilab_jobs.settings import load_settings
 from hudilab_spark.jars import read_lock
@@ -171,18 +172,11 @@ def test_broken_configuration_ends_the_checks(tmp_path: Path, monkeypatch: Patch
     assert checks[-1].result.endswith("; fix the syntax")
 
 
-def doctor_command(monkeypatch: Patch, *options: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["hudilab", "doctor", *options])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    return int(caught.value.code or 0)
-
-
 def test_the_command_fails_and_starts_no_spark(
     monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", "/no/such/jdk")
-    assert doctor_command(monkeypatch) == 1
+    assert hudilab(monkeypatch, "doctor") == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(NAMES) + 1
     assert lines[3] == (
@@ -191,7 +185,7 @@ def test_the_command_fails_and_starts_no_spark(
     )
     assert lines[-1] == "FAIL spark          not started; fix the failed checks above first"
     assert [line[:4] for line in lines].count("ok  ") == len(NAMES) - 1
-    assert doctor_command(monkeypatch, "--json") == 1
+    assert hudilab(monkeypatch, "doctor", "--json") == 1
     checks = [Check(**load) for load in json.loads(capsys.readouterr().out)]
     assert [check.line() for check in checks] == lines
 

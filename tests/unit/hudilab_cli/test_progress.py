@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import nbformat
 import pytest
+from commands import hudilab
 from nbformat.v4 import new_code_cell, new_notebook
 from refusals import refused
 
 from hudilab.errors import PathError
-from hudilab_cli import cli
 from hudilab_cli.progress_command import forget, table
 
 
@@ -75,10 +74,7 @@ def test_the_command(
     monkeypatch.setenv("HUDILAB_HOME", str(tmp_path))
     (tmp_path / "progress.json").write_text(json.dumps({"exam": []}))
     for words in ([], ["--reset"], ["--reset"]):
-        monkeypatch.setattr(sys, "argv", ["hudilab", "progress", *words])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        assert caught.value.code == 0
+        assert hudilab(monkeypatch, "progress", *words) == 0
     head, *_, total, deleted, nothing = capsys.readouterr().out.splitlines()
     assert head.startswith("lesson ")
     assert total.startswith("all ")

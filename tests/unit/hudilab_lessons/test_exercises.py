@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from cases import read_cases
 from IPython.core.interactiveshell import InteractiveShell
 
 from hudilab_lessons import exercises, progress
@@ -78,24 +79,7 @@ def test_an_answer_is_judged_and_the_verdict_printed(
     assert capsys.readouterr().out == printed + "\n"
 
 
-WRONG = [
-    ([8], "not yet (your answer: 8)"),
-    ([8, 9], "not yet (your answer: 9): count them"),
-    (
-        [8, 9, "7"],
-        "not yet (your answer: '7'), it should be an int: count them; the solution is folded below",
-    ),
-    ([8, 8, 8], "not yet (your answer: 8)"),
-    ([8, 9, 8], "not yet (your answer: 8): count them"),
-    ([8, None, ..., 8], "not yet (your answer: 8)"),
-    ([None, None, None], NO_ANSWER),
-    ([8, 9, 7], "right: 7"),
-    ([8, 7, 9], "not yet (your answer: 9): count them"),
-    ([[8], [8]], "not yet (your answer: [8]), it should be an int"),
-]
-
-
-@pytest.mark.parametrize(("answers", "printed"), WRONG)
+@pytest.mark.parametrize(("answers", "printed"), read_cases(__file__))
 def test_each_other_wrong_answer_brings_more_help(
     answers: list[object], printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,21 +63,14 @@ def test_a_damaged_file_is_renamed_with_a_message(file: Path, text: str) -> None
     file.parent.mkdir()
     for number in (1, 2):
         file.write_text(text)
+        with refused(PathError, str(file), "is damaged", remedy="hudilab progress --reset"):
+            read(file)
         damaged = file.with_name(f"progress.damaged-{number}.json")
         assert record("winner") == (
             f"{file} was damaged: it is now {damaged.name}, and your progress begins again"
         )
         assert damaged.read_text() == text
         assert read(file) == {"update": ["winner"]}
-
-
-@pytest.mark.parametrize("text", DAMAGED)
-def test_a_reader_of_a_damaged_file_is_told_what_to_do(file: Path, text: str) -> None:
-    file.parent.mkdir()
-    file.write_text(text)
-    with refused(PathError, str(file), "is damaged", remedy="hudilab progress --reset"):
-        read(file)
-    assert file.read_text() == text
 
 
 def test_a_file_that_cannot_be_read_is_no_damage(file: Path) -> None:

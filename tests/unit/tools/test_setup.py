@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -335,3 +336,22 @@ def test_a_failing_pip_is_one_line_and_leaves_no_stamp(checkout: Path) -> None:
     assert done.stderr.endswith(f"; {remedy} (log: {home}/logs/setup.log)\n")
     assert done.stderr.count("\n") == 1
     assert not (checkout / ".venv" / "hudilab-setup.json").exists()
+
+
+@pytest.mark.network
+@pytest.mark.deep
+def test_a_fresh_clone_runs_in_a_path_that_people_have(tmp_path: Path) -> None:
+    folder = tmp_path / "o'brien j\u00fcrgen" / "clone"
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
+    shutil.copytree(ROOT / "jars" / "core", folder / "jars" / "core", copy_function=os.link)
+    env = os.environ | {"HUDILAB_HOME": "", "MAKELEVEL": "", "MAKEFLAGS": "", "VIRTUAL_ENV": ""}
+    done = subprocess.run(
+        ["make", "--no-print-directory", "run"],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1].startswith("hudilab: rows=5000 commits=5 partitions=11 ")
