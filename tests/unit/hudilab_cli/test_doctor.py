@@ -196,6 +196,11 @@ def test_versions_that_are_not_pinned(tmp_path: Path, monkeypatch: Patch) -> Non
     missing = f"cannot read {tmp_path}/pyproject.toml (No such file or directory)"
     restore = "restore it from the repository"
     assert run_checks() == [Check("versions", False, True, missing, restore)]
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "jars.lock").write_text("")
+    (tmp_path / "pyproject.toml").write_text('"pyspark>=3"')
+    [check] = run_checks()
+    assert check.result.startswith(f"{tmp_path}: pyproject.toml or jars/jars.lock does not pin ")
 
 
 def test_the_manual_has_the_same_versions() -> None:

@@ -265,8 +265,9 @@ def test_an_old_python_can_read_the_file() -> None:
 # --- what a machine refuses
 
 
-def test_a_python_without_venv_is_refused(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
+def test_a_python_without_venv_is_refused(
+    checkout: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bootstrap, "find_spec", lambda name: name == "venv" or None)
     number = ".".join(map(str, HERE))
     problem = (
@@ -277,6 +278,11 @@ def test_a_python_without_venv_is_refused(checkout: Path, monkeypatch: pytest.Mo
     with pytest.raises(bootstrap.SetupError) as caught:
         bootstrap.Setup(checkout, checkout / "log", False).run()
     assert str(caught.value) == problem
+    fits = program(machine / "bin" / "python3.13", "echo 3.13 True")
+    done = taken_over(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        bootstrap.Setup(checkout, checkout / "log", False, find=True).run()
+    assert done == [str(fits)]
 
 
 # --- what pip may take from the user
