@@ -40,23 +40,3 @@ def test_a_file_means_what_it_means_to_java(gateway: JavaGateway, text: str) -> 
     assert {key: read.getProperty(key) for key in read.stringPropertyNames()} == (
         read_properties(text)
     )
-
-
-def test_utf_8_would_not_do(gateway: JavaGateway, tmp_path: Path) -> None:
-    """Else the test above would show nothing."""
-    file = tmp_path / "x.properties"
-    file.write_text("home=jürgen\n", encoding="utf-8")
-    read = gateway.jvm.java.util.Properties()
-    stream = gateway.jvm.java.io.FileInputStream(str(file))
-    read.load(stream)
-    stream.close()
-    assert read.getProperty("home") == "jÃ¼rgen"
-
-
-def test_a_private_file_is_whole_and_for_its_user(tmp_path: Path) -> None:
-    file = tmp_path / "x"
-    file.write_text("before")
-    file.chmod(0o644)
-    write_private(file, "after")
-    assert (file.read_text(), file.stat().st_mode & 0o777) == ("after", 0o600)
-    assert list(tmp_path.iterdir()) == [file]
