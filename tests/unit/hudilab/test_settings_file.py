@@ -32,6 +32,7 @@ def both(folder: Path, base: Any, overlay: Any) -> tuple[Path, Path]:
 
 def test_a_runtime_s_file_is_merged_over_the_base_file(tmp_path: Path) -> None:
     changes = [group(properties={"table.name": "in_the_cloud"}), group("mine", {"a": "b"})]
+    changes += [group("producer.config.0", {"security.protocol": "SSL"})]
     base, overlay = both(tmp_path, kafka_entries(tmp_path), changes)
     assert (load(tmp_path).source, load(tmp_path).table_name) == (base, "sensor_readings")
     settings = load(tmp_path, "AWS")
@@ -40,6 +41,9 @@ def test_a_runtime_s_file_is_merged_over_the_base_file(tmp_path: Path) -> None:
         "lab",
         kafka_groups(load(tmp_path))[0],
     )
+    producer = kafka_groups(settings)[1]
+    assert producer is not None
+    assert (producer.security_protocol, producer.topic_name) == ("SSL", "stocks-out")
     assert settings.origin("HudiTable0", "table.name") == overlay
     assert settings.origin("HudiTable0", "database.name") == base
     assert settings.origin("HudiTable0", "not.there") == overlay

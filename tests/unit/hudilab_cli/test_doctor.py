@@ -138,6 +138,7 @@ def test_port_in_use(monkeypatch: Patch) -> None:
         monkeypatch.setattr(doctor, "UI_PORT", port)
         remedy = "stop the other program, or let Spark's UI use the next free port"
         assert failed() == Check("UI port", False, False, f"{port} is in use", remedy)
+        assert failed().line().startswith("note UI port        ")
 
 
 def test_a_missing_jar(tmp_path: Path, monkeypatch: Patch) -> None:

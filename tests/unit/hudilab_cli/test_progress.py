@@ -49,6 +49,12 @@ def test_lessons_with_what_is_solved_and_what_is_open(folder: Path, tmp_path: Pa
     ]
 
 
+def test_a_lesson_without_an_open_exercise(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "progress.json"
+    file.write_text(json.dumps({"inspect": ["winner"]}))
+    assert list(table(folder, file))[2:] == ["05_inspect   1 of 1", "all          1 of 3"]
+
+
 def test_an_installation_without_lessons(tmp_path: Path) -> None:
     remedy = "in a checkout of the lab: .venv/bin/hudilab progress"
     with refused(PathError, str(tmp_path / "notebooks"), remedy=remedy):
