@@ -94,6 +94,7 @@ def test_a_limit_of_the_shell(
 def test_limits_of_control_groups(
     tmp_path: Path, line: str, file: str, text: str, limit: int | None
 ) -> None:
+    """In a container, the path is that of the machine, and only the root is there."""
     proc, mounted = tmp_path / "cgroup", tmp_path / "mounted"
     proc.write_text(f"1:name=systemd:/x\n{line}\n")
     (mounted / file).parent.mkdir(parents=True)
