@@ -148,14 +148,7 @@ def served(site: Path) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.parametrize(
-    ("scheme", "pages"),
-    [
-        ("light", WORST[::3]),
-        ("dark", WORST[:2]),
-        pytest.param("light", WORST, marks=pytest.mark.deep, id="light, all"),
-    ],
-)
+@pytest.mark.parametrize(("scheme", "pages"), [("light", WORST[::3]), ("dark", WORST[:2])])
 def test_no_page_is_wider_than_a_phone(
     browser: Browser, site: Path, scheme: Scheme, pages: list[str]
 ) -> None:

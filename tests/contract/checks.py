@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
-from contract.measure import GRADE, lines_of, measure, only_imports, tags
+from contract.measure import measure, tags
 from nbformat import NotebookNode
 
 from hudilab.errors import LabError
@@ -17,18 +16,15 @@ from hudilab.generate import check_sizes
 from hudilab_cli.parameters import defaults
 from hudilab_cli.progress_command import names_in
 
-MAX_LINES = 15
 MAX_CELLS, MAX_CODE = 110, 75
 # Of the main text, without the sections of the exercises; real data needs more than the others.
 MAX_WORDS = {"40": 1_700, "41": 10_000}
 MAX_TAUGHT = {"40": 190}
-MIN_ALT = 12  # characters
 HINT = "<details><summary>Hint</summary>"
 GOLDEN = {"keep_output", "nbval-check-output"}
 TAGS = GOLDEN | {
     *("parameters", "exercise", "prediction", "check", "solution", "proof", "result", "cleanup"),
 }
-NO_GOALS = ("Exercise", "Take it home", "Summary")
 UNKEPT = {
     "an instant": re.compile(r"(?<!\d)20\d{15}(?!\d)"),
     "a warning": re.compile(r"\bWARN(?:ING)?\b|Warning:"),
@@ -40,7 +36,6 @@ UNKEPT = {
 APP = re.compile(r'\b(?:open_session\(settings, app=|start\(\s*)"(\w+)"')
 SERVERS = "hudilab_cli.servers"
 STARTS = re.compile(rf"(?m)^ *(?:from|import) {re.escape(SERVERS)}\b")
-HIDDEN = {"proof", "check", "solution"}
 Problems = Iterator[str]
 
 
@@ -55,17 +50,6 @@ def code(nb: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in nb.cells if cell.cell_type == "code"]
 
 
-def headings(nb: NotebookNode, level: int) -> list[tuple[int, str, str]]:
-    """(cell number, heading, the text below it in its cell) of a level; fences are skipped."""
-    outcome = []
-    for number, cell in enumerate(nb.cells):
-        if cell.cell_type == "markdown":
-            text = re.sub(r"(?ms)^```.*?^```", "", cell.source)
-            parts = re.split(rf"(?m)^#{{{level}}}(?!#) *(.*)$", text)
-            outcome += [(number, *pair) for pair in zip(parts[1::2], parts[2::2], strict=True)]
-    return outcome
-
-
 def texts(cell: NotebookNode) -> Iterator[str]:
     """What a cell's outputs say: printed lines and text forms, no pictures."""
     for output in cell.get("outputs", []):
@@ -73,62 +57,6 @@ def texts(cell: NotebookNode) -> Iterator[str]:
         for kind, data in output.get("data", {}).items():
             if kind.startswith(("text/", "application/")):
                 yield data if isinstance(data, str) else str(data)
-
-
-def imported(source: str) -> list[ast.Import | ast.ImportFrom]:
-    """The import statements of a cell, at any depth; none where the source is not Python."""
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:
-        return []
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-
-
-def title(path: Path, nb: NotebookNode) -> Problems:
-    """One H1, first, with the number of the file's name, a promise, and the lesson's place."""
-    titles = headings(nb, 1)
-    if len(titles) != 1 or not nb.cells[0].source.startswith("# "):
-        yield f"{len(titles)} H1 headings; exactly one, in the first cell"
-    elif not titles[0][2].strip():
-        yield "no sentence below the title"
-    number = path.stem.partition("_")[0]
-    if number.isdecimal() and titles and not titles[0][1].startswith(f"{number} "):
-        yield f"the title does not begin with {number}"
-    if number.isdecimal() and not re.search(
-        rf"(?m)^\*(Part \d of 5, .*\*\*{number}\*\*|Appendix)", nb.cells[0].source
-    ):
-        yield f"no line *Part N of 5, ...: ... **{number}** ...* below the title"
-
-
-def contract(path: Path, nb: NotebookNode) -> Problems:
-    """The second cell: goals as a list, and the table of what is needed."""
-    cell = nb.cells[1]
-    wanted = ("**Goals**", "\n- ", "| Before you start |", "| Needs |", "| Writes to |")
-    for what in wanted:
-        if cell.cell_type != "markdown" or what not in cell.source:
-            yield f"the second cell has no {what.strip()!r}"
-    size = measure(nb)
-    time = f"| Time | read {size.read} minutes, exercises {size.exercises} |"
-    if path.stem[0].isdecimal() and time not in cell.source:
-        yield f"the second cell does not have the line {time}"
-
-
-def goals(path: Path, nb: NotebookNode) -> Problems:
-    """A section for each goal, with text below its heading and code in it; a summary at the end."""
-    sections = headings(nb, 2)
-    promised = re.findall(r"(?m)^- ", nb.cells[1].source)
-    lessons = [section for section in sections if not section[1].startswith(NO_GOALS)]
-    if len(promised) != len(lessons):
-        yield f"{len(promised)} goals and {len(lessons)} sections for them"
-    ends = [number for number, _, _ in sections[1:]] + [len(nb.cells)]
-    for (number, name, text), end in zip(sections, ends, strict=True):
-        if not text.strip():
-            yield f"no text below '## {name}'"
-        inside = nb.cells[number:end]
-        if not name.startswith(NO_GOALS) and not any(c.cell_type == "code" for c in inside):
-            yield f"no code in section '## {name}'"
-    if not sections or sections[-1][1] != "Summary" or "Sources: " not in sections[-1][2]:
-        yield "the last section is not a Summary that ends in its Sources"
 
 
 def parameters(path: Path, nb: NotebookNode) -> Problems:
@@ -149,26 +77,16 @@ def parameters(path: Path, nb: NotebookNode) -> Problems:
                 yield f'no parameter {name} = ""'
 
 
-def imports(path: Path, nb: NotebookNode) -> Problems:
-    """The second code cell imports and does nothing else; no star anywhere."""
-    second = code(nb)[1].source if len(code(nb)) > 1 else ""
-    try:
-        lines = ast.parse(second).body
-    except SyntaxError:
-        lines = []
-    if not lines or not all(isinstance(line, ast.Import | ast.ImportFrom) for line in lines):
-        yield "the second code cell is not imports and nothing else"
-    for cell in code(nb):
-        for node in imported(cell.source):
-            if any(alias.name == "*" for alias in node.names):
-                yield f"star import: {ast.unparse(node)}"
+def minutes(path: Path, nb: NotebookNode) -> Problems:
+    """The second cell states the minutes that the lesson takes."""
+    taught = measure(nb)
+    time = f"| Time | read {taught.read} minutes, exercises {taught.exercises} |"
+    if path.stem[0].isdecimal() and time not in nb.cells[1].source:
+        yield f"the second cell does not have the line {time}"
 
 
 def size(path: Path, nb: NotebookNode) -> Problems:
-    """At most 110 cells, 75 of them code, of 15 lines; the main text within its limits.
-
-    Blank lines do not count, and an import is one line however many names it has.
-    """
+    """At most 110 cells, 75 of them code; the main text within its limits."""
     number, taught = path.name[:2], measure(nb)
     for what, count, most in (
         ("cells", len(nb.cells), MAX_CELLS),
@@ -178,36 +96,12 @@ def size(path: Path, nb: NotebookNode) -> Problems:
     ):
         if count > most:
             yield f"{count} {what}, {most} at most"
-    for cell in code(nb):
-        lines = lines_of(cell)
-        if lines > MAX_LINES and not only_imports(cell) and not tags(cell) & HIDDEN:
-            yield f"{lines} lines in the cell {cell.source.splitlines()[0]!r}, {MAX_LINES} at most"
 
 
 def results(path: Path, nb: NotebookNode) -> Problems:
     """No two steps in a row without a result that git keeps."""
     for line in measure(nb).silent:
         yield f"the cell {line!r} has no kept output, and neither has the one before it"
-
-
-def proofs(path: Path, nb: NotebookNode) -> Problems:
-    """An assert stands in a hidden, silent cell tagged proof, or in a check or a solution."""
-    starts = [number for number, _, _ in headings(nb, 2)]
-    sections = []
-    for number, cell in enumerate(nb.cells):
-        where = repr(cell.source.partition("\n")[0])
-        if "proof" in tags(cell):
-            sections.append(sum(start <= number for start in starts))
-            if not cell.metadata.get("jupyter", {}).get("source_hidden") or cell.outputs:
-                yield f"the proof {where} is not hidden, or has an output"
-        elif cell.cell_type == "code" and not tags(cell) & HIDDEN and _asserts(cell.source):
-            yield f"an assert in the cell {where}: prove it in a cell tagged proof"
-    if len({*sections}) < len(sections):
-        yield "two proofs in one section"
-
-
-def _asserts(source: str) -> bool:
-    return bool(re.search(r"(?m)^\s*assert\b", source))
 
 
 def servers(path: Path, nb: NotebookNode) -> Problems:
@@ -251,12 +145,10 @@ def figures(path: Path, nb: NotebookNode) -> Problems:
             yield f"cell {where}: plt.show() and the tag keep_output alone go together"
         if kept and ["image/png" in output.get("data", {}) for output in cell.outputs] != [True]:
             yield f"figure cell {where} does not hold one picture; run make golden"
-        elif kept and len(cell.outputs[0].metadata.get("image/png", {}).get("alt", "")) < MIN_ALT:
-            yield f"figure {where} has no alternative text: give it a title, and run make golden"
 
 
 def exercises(path: Path, nb: NotebookNode) -> Problems:
-    """Graded prompt with a hint, empty starter, folded check and folded solution without output.
+    """Prompt with a hint, empty starter, folded check and folded solution without output.
 
     Nobody has answered, so each check has printed that it was not attempted. A prediction is a
     cell of its own, before what it is about; a later cell checks it, and what the lesson shows
@@ -282,8 +174,6 @@ def exercises(path: Path, nb: NotebookNode) -> Problems:
         prompt, starter, _, solution = cells[number - 1 : number + 3]
         if prompt.cell_type != "markdown" or HINT not in prompt.source:
             yield f"an exercise has no prompt with a {HINT} before it"
-        if not GRADE.search(prompt.source):
-            yield "an exercise does not say whether it is *Easy.*, *Medium.* or *Hard.*"
         if not re.search(r"(?m)^answer = None\b.*\Z", starter.source):
             yield "the cell of an exercise does not end in answer = None"
         if solution.outputs or "accepts(" not in solution.source:
@@ -307,19 +197,12 @@ def _of_prediction(cell: NotebookNode) -> set[str]:
 
 
 def progress(path: Path, nb: NotebookNode) -> Problems:
-    """What `hudilab progress` goes by: names of exercises, and the session's name as the lesson's.
+    """What `hudilab progress` goes by: a name of each exercise, and the session's as the lesson's.
 
-    The name is the heading above, so that a learner recognizes it. A solution asks `accepts`, which
-    records nothing.
+    A solution asks `accepts`, which records nothing.
     """
-    for cell, name in headed(nb):
-        if "check" in tags(cell) and (wrong := {*names_in(cell.source)} - {name}):
-            yield f"the exercise below the heading {name!r} has the name {wrong.pop()!r}"
     checks = [cell.source for cell in code(nb) if "check" in tags(cell)]
     names = [name for source in checks for name in names_in(source)]
-    exercises = sum(source.count("Exercise(") for source in checks)
-    if names and len(names) < exercises:
-        yield f"{exercises - len(names)} of {exercises} exercises have no name"
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"{names.count(name)} exercises have the name {name!r}"
     for cell in code(nb):
@@ -328,21 +211,6 @@ def progress(path: Path, nb: NotebookNode) -> Problems:
     for app in [app for cell in code(nb) for app in APP.findall(cell.source)]:
         if path.stem[0].isdecimal() and app != path.stem:
             yield f"the session's name is {app}, not {path.stem}"
-
-
-def headed(nb: NotebookNode) -> Iterator[tuple[NotebookNode, str]]:
-    """Each cell with what an exercise that it checks is called: a prediction by where it is asked.
-
-    That is the heading without "Exercise:".
-    """
-    heading = asked = ""
-    for cell in nb.cells:
-        if cell.cell_type == "markdown":
-            found = re.findall(r"(?m)^## +(?:Exercise: +)?(.+?) *$", cell.source)
-            heading = found[-1] if found else heading
-        if "prediction" in tags(cell) and "check" not in tags(cell):
-            asked = f"{heading} (prediction)"
-        yield cell, asked if "prediction" in tags(cell) else heading
 
 
 def cleanup(path: Path, nb: NotebookNode) -> Problems:
@@ -400,18 +268,14 @@ def links(path: Path, nb: NotebookNode) -> Problems:
 
 
 def pictures(path: Path, nb: NotebookNode) -> Problems:
-    """A PNG below the notebook's folder, with a text: GitHub's preview shows no SVG from a file."""
+    """A PNG below the notebook's folder: GitHub's preview shows no SVG from a file."""
     for cell in nb.cells:
         if cell.cell_type != "markdown":
             continue
-        for alt, target in re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", cell.source):
+        for target in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", cell.source):
             file = Path(os.path.normpath(path.parent / target))
             if not target.endswith(".png") or ":" in target or path.parent not in file.parents:
                 yield f"the picture {target} is not a PNG file below the notebook's folder"
-            if len(alt) < MIN_ALT:
-                yield f"the picture {target} has no alternative text"
-        if "<img" in cell.source:
-            yield "a picture as HTML, which nbconvert and GitHub don't look up: use ![text](file)"
 
 
 def metadata(path: Path, nb: NotebookNode) -> Problems:
@@ -436,29 +300,7 @@ METADATA = {
     },
 }
 _RULES: tuple[Callable[[Path, NotebookNode], Problems], ...] = (
-    *(
-        title,
-        contract,
-        goals,
-        parameters,
-        imports,
-        servers,
-        size,
-        results,
-        proofs,
-        facts,
-        ordered,
-        figures,
-        exercises,
-        progress,
-    ),
+    *(parameters, servers, minutes, size, results, facts, ordered, figures, exercises, progress),
     *(cleanup, spelling, outputs, links, pictures, metadata),
 )
 RULES = {rule.__name__: rule for rule in _RULES}
-
-
-def broken(path: Path) -> dict[str, list[str]]:
-    """The rules that a notebook breaks, each with what is wrong."""
-    nb = read(path)
-    broken_rules = {name: list(rule(path, nb)) for name, rule in RULES.items()}
-    return {name: problems for name, problems in broken_rules.items() if problems}

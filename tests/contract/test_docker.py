@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from bootstrap import SUPPORTED
 
 from hudilab.files import read_properties
 from hudilab_cli.servers import database
-from hudilab_jobs.settings import load_settings, topics
 from hudilab_spark.jars import read_lock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,66 +45,12 @@ def test_the_dockerfile_and_the_scripts_are_clean() -> None:
     assert len(list(DOCKER.glob("*.sh"))) == 2
 
 
-def test_the_image_runs_our_scripts_as_a_user_without_rights() -> None:
-    text = (DOCKER / "Dockerfile").read_text("utf-8").replace("\\\n", "")
-    lines = [line.split(None, 1) for line in text.splitlines() if re.match("[A-Z]+ ", line)]
-    instructions = [word for word, _ in lines]
-    assert instructions.index("USER") < instructions.index("COPY")
-    assert dict(lines)["USER"].startswith("1000")
-    user, *steps = (rest for word, rest in lines if word == "RUN")
-    assert user.startswith("useradd ")
-    # A layer each; what changes most comes last.
-    assert steps == [f'["docker/build.sh", "{step}"]' for step in ("packages", "jars", "rest")]
-    for script in ("build.sh", "entrypoint.sh"):
-        assert (DOCKER / script).stat().st_mode & 0o111 == 0o111
-        assert f"docker/{script}" in text
-    # Spark's Python in the image is a laptop's: what bootstrap.py refuses would end the build.
-    image = re.match(r"(?:\S+/)?python:(\d+)\.(\d+)\S*", dict(lines)["FROM"])
-    assert image is not None
-    assert f"{image[1]}.{image[2]}" in SUPPORTED
-    digest = r"(@sha256:[0-9a-f]{64})?"
-    images = {service["image"] for service in compose()["services"].values()} - {"hudilab:0.1.0"}
-    named = rf"(apache/kafka:|ghcr\.io/kafbat/kafka-ui:v)\d+\.\d+\.\d+{digest}"
-    named += rf"|postgres:\d+\.\d+{digest}|quay\.io/debezium/connect:\d+\.\d+\.\d+\.Final{digest}"
-    assert all(re.fullmatch(named, reference) for reference in images)
-
-
-def test_the_image_has_the_jars_that_its_containers_need() -> None:
-    script = (DOCKER / "build.sh").read_text("utf-8")
-    groups = re.findall(r"docker/jars.py (.+)", script)[0].split()
-    assert set(groups) <= read_lock(ROOT / "jars" / "jars.lock").keys()
-
-
 def test_every_port_is_on_loopback() -> None:
     published = [
         port for service in compose()["services"].values() for port in service.get("ports", [])
     ]
     assert all(re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) for port in published)
     assert sorted(int(port.rpartition(":")[2]) for port in published) == sorted(PORTS)
-
-
-def test_the_containers_find_each_other() -> None:
-    services = compose()["services"]
-    lab = {
-        name: described
-        for name, described in services.items()
-        if described["image"].startswith("hudilab:")
-    }
-    assert sorted(lab) == [
-        *("history", "jupyterlab", "s3", "spark-master", "spark-worker-1", "spark-worker-2"),
-    ]
-    assert len({described["image"] for described in lab.values()}) == 1
-    for name, service in services.items():
-        assert ("healthcheck" in service) == (name != "topics")
-    for name in ("jupyterlab", "spark-worker-1", "spark-worker-2"):
-        env = lab[name]["environment"]
-        named = [env["SPARK_MASTER_URL"], env["BOOTSTRAP_SERVERS"], env["AWS_ENDPOINT_URL_S3"]]
-        assert named == ["spark://spark-master:7077", "kafka:19092", "http://s3:9000"]
-        settings = load_settings(env["RUNTIME_ENV"], {"BOOTSTRAP_SERVERS": named[1]})
-        assert topics(settings)[0].bootstrap_servers == "kafka:19092"
-        assert not settings.is_local
-    kafka = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
-    assert "INSIDE://kafka:19092" in kafka
 
 
 def test_the_database_is_asked_for_and_as_the_one_without_docker() -> None:

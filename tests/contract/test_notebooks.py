@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from contract import checks
-from nbconvert.exporters import get_exporter
 from papermill import inspect_notebook
 
 from hudilab_cli.parameters import defaults
@@ -37,11 +36,3 @@ def test_papermill_shows_type_and_help_of_each_parameter(path: Path) -> None:
     for name, value in known.items():
         assert shown[name]["inferred_type_name"] == type(value).__name__, name
         assert len(shown[name]["help"]) > 10, name
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_nbconvert_writes_a_python_file(path: Path) -> None:
-    exporter, nb = get_exporter("script"), checks.read(path)
-    text, resources = exporter().from_notebook_node(nb)
-    assert resources["output_extension"] == ".py"
-    compile(text, path.name, "exec")

@@ -41,15 +41,6 @@ def commands_of(*make: str) -> str:
     return done.stdout
 
 
-def test_only_what_runs_notebooks_or_tests_fetches_their_jars() -> None:
-    jars = "hudilab jars core broker kafka msk s3 s3proxy avro connect"
-    for target in (["setup-dev"], ["book"], ["lesson"]):
-        assert jars in commands_of(*target)
-    shown = commands_of("book", "ARGS=--as-committed")
-    assert "tools/bootstrap.py" in shown
-    assert "jars" not in shown
-
-
 def test_the_dev_container_sets_up_and_opens_the_forwarded_jupyterlab() -> None:
     container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
     assert "jars core" in commands_of(*container["postCreateCommand"].split()[1:])

@@ -11,80 +11,15 @@ from typing import Any
 import fastavro
 
 COUNTS = ("numWrites", "numUpdateWrites", "numDeletes", "numInserts", "totalWriteBytes")
-STAT = {
-    "type": "record",
-    "name": "HoodieWriteStat",
-    "fields": [
-        {"name": "fileId", "type": ["null", "string"]},
-        {"name": "path", "type": ["null", "string"]},
-        *({"name": name, "type": ["null", "long"]} for name in COUNTS),
-    ],
-}
-RECORD = {
-    "type": "record",
-    "name": "HoodieReplaceCommitMetadata",
-    "fields": [
-        {
-            "name": "partitionToWriteStats",
-            "type": ["null", {"type": "map", "values": {"type": "array", "items": STAT}}],
-        },
-        {"name": "extraMetadata", "type": ["null", {"type": "map", "values": "string"}]},
-        {"name": "operationType", "type": ["null", "string"]},
-        {
-            "name": "partitionToReplaceFileIds",
-            "type": ["null", {"type": "map", "values": {"type": "array", "items": "string"}}],
-        },
-    ],
-}
-COMMIT = fastavro.parse_schema(RECORD)
-CLEAN = fastavro.parse_schema(
-    {
-        "type": "record",
-        "name": "HoodieCleanMetadata",
-        "fields": [
-            {"name": "earliestCommitToRetain", "type": "string"},
-            {
-                "name": "partitionMetadata",
-                "type": {
-                    "type": "map",
-                    "values": {
-                        "type": "record",
-                        "name": "HoodieCleanPartitionMetadata",
-                        "fields": [
-                            {
-                                "name": "deletePathPatterns",
-                                "type": {"type": "array", "items": "string"},
-                            }
-                        ],
-                    },
-                },
-            },
-        ],
-    }
-)
-PLAN = fastavro.parse_schema(
-    {
-        "type": "record",
-        "name": "HoodieCompactionPlan",
-        "fields": [
-            {
-                "name": "operations",
-                "type": {
-                    "type": "array",
-                    "items": {
-                        "type": "record",
-                        "name": "HoodieCompactionOperation",
-                        "fields": [
-                            {"name": "partitionPath", "type": "string"},
-                            {"name": "fileId", "type": "string"},
-                        ],
-                    },
-                },
-            }
-        ],
-    }
-)
 TOKEN = "0-1-1"
+SCHEMAS = Path(__file__).parent / "samples" / "hudi" / "schemas"  # parts of Hudi's own
+
+
+def parsed(name: str) -> Any:
+    return fastavro.parse_schema(json.loads((SCHEMAS / f"{name}.avsc").read_text("utf-8")))
+
+
+COMMIT, CLEAN, PLAN = parsed("commit"), parsed("clean"), parsed("compaction_plan")
 
 
 def avro(schema: Any, record: Any) -> bytes:

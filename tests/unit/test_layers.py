@@ -80,45 +80,6 @@ def test_the_sink_loads_without_the_rest_of_the_lab() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_map_lists_every_module() -> None:
-    for root in ROOTS:
-        listed = set(re.findall(r"[`/](\w+\.py)`", (root / "README.md").read_text("utf-8")))
-        modules = {file.name for file in root.rglob("*.py") if not file.name.startswith("__")}
-        assert modules == listed
-
-
-def test_docstrings_refer_to_names_that_exist() -> None:
-    texts = {file: file.read_text("utf-8") for root in ROOTS for file in root.rglob("*.py")}
-    defined = set(re.findall(r"(?:def|class) (\w+)", "".join(texts.values())))
-    seen = [
-        (file, name)
-        for file, text in texts.items()
-        for name in re.findall(r"(?:see|whatever) `(?:\w+\.)*(\w+)`", text)
-    ]
-    assert len(seen) > 5
-    for file, name in seen:
-        assert name in defined or f" {name}:" in texts[file], f"{file}: {name}"
-
-
-def test_two_modules_of_the_sink_look_up_java_classes() -> None:
-    """Hadoop's for files, Hudi's and Spark's for all else."""
-    inside = re.compile(r"\._j(?:vm|sc|df|sparkSession)\b")
-    modules = [
-        file.name for file in PACKAGES["hudi_sink"].glob("*.py") if inside.search(file.read_text())
-    ]
-    assert sorted(modules) == ["files.py", "jvm.py"]
-
-
-def test_the_inspector_loads_without_spark_and_the_lab() -> None:
-    modules = modules_of("hudi_inspect")
-    assert len(modules) > 8
-    others = {*PACKAGES} - {"hudi_inspect"} | {
-        *("pyspark", "py4j", "pyarrow", "pandas", "typer", "rich")
-    }
-    done = alone("\nimport ".join(modules), *others)
-    assert done.returncode == 0, done.stderr
-
-
 def test_parsing_names_of_files_loads_one_module_of_the_inspector() -> None:
     loaded = "sorted(name for name in sys.modules if name.startswith('hudi'))"
     done = alone(f"hudi_inspect.names\nprint({loaded})")

@@ -17,11 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from cases import read_cases
 from unit.handmade import HandMade
+
+CASES = read_cases(__file__)
 
 ROOT = Path(__file__).resolve().parents[2]
 A = "aaaaaaaa-0000-0000-0000-000000000000-0"
-MEGABYTES = 60
 # What an installation with the extra `inspect` does not have.
 HEAVY = (
     *("pyspark", "py4j", "pydantic", "pydantic_core", "tqdm", "pandas", "pyarrow", "numpy"),
@@ -73,8 +75,9 @@ def check_inspect(command: Sequence[str | Path], table: HandMade) -> None:
     assert "readings" in (location / "page.html").read_text("utf-8")
 
 
-def paste_readme(python: Path, table: HandMade) -> None:
-    """Run what the inspector's README shows, but for `pip install`, in an environment."""
+def test_the_inspectors_readme(table: HandMade) -> None:
+    """What it shows, but for `pip install`."""
+    python = Path(sys.executable)
     shown = (ROOT / "packages" / "hudi_inspect" / "README.md").read_text("utf-8")
     assert "pip install ./packages/hudi_inspect\n" in shown
     shell, code = re.findall(r"```(?:sh|python)\n(.*?)```", shown, re.DOTALL)
@@ -85,10 +88,6 @@ def paste_readme(python: Path, table: HandMade) -> None:
     rows, newest = run(python, "-c", code, cwd=table.root.parent).splitlines()
     assert rows == "7 rows; time travel back to 2026-01-01T00:00:00.000Z"
     assert newest == "20260101000010000 commit COMPLETED 7"
-
-
-def test_the_inspectors_readme(table: HandMade) -> None:
-    paste_readme(Path(sys.executable), table)
 
 
 def test_the_inspector_imports_nothing_heavy(table: HandMade) -> None:
@@ -136,16 +135,6 @@ def test_a_rewind_sees_a_process_without_psutil() -> None:
     assert shown == f"True True {sys.platform != 'linux'} False\n"
 
 
-def test_the_sink_loads_with_nothing_but_pyspark() -> None:
-    others = [name for name in (*HEAVY, "typer", "rich") if name not in ("pyspark", "py4j")]
-    modules = [
-        f"hudi_sink.{file.stem}" for file in (ROOT / "packages" / "hudi_sink").glob("[!_]*.py")
-    ]
-    assert "hudi_sink.sink" in modules
-    code = f"import sys; sys.modules |= dict.fromkeys({others}); import hudilab"
-    run(sys.executable, "-c", f"{code}; hudilab.TableSpec; import {', '.join(modules)}")
-
-
 def test_help_needs_nothing_heavy() -> None:
     shown = run(sys.executable, "-c", LIGHT, "--help")
     assert all(command in shown for command in ("inspect", "jars", "submit", "tidy"))
@@ -153,20 +142,7 @@ def test_help_needs_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(
     ("command", "package"),
-    [
-        ("doctor", "pyspark"),
-        ("jars", "pooch"),
-        ("tidy /data/table", "pydantic_core"),
-        ("rewind /data/table --to 20260101000000000", "pydantic_core"),
-        ("savepoint /data/table", "pydantic_core"),
-        ("sql x", "pydantic_core"),
-        ("quarantine x", "pydantic_core"),
-        ("stream x", "pydantic_core"),
-        ("run 00", "nbformat"),
-        ("bundle", "pydantic"),
-        ("topics", "confluent_kafka"),
-        ("services start kafka", "trustme"),
-    ],
+    CASES["packages of commands"],
 )
 def test_a_command_names_the_package_that_it_lacks(command: str, package: str) -> None:
     error = run(sys.executable, "-c", LIGHT, *command.split(), fails=True)
@@ -178,14 +154,7 @@ def test_a_command_names_the_package_that_it_lacks(command: str, package: str) -
 
 @pytest.mark.parametrize(
     ("modules", "options", "needs", "pip"),
-    [
-        (["fastavro"], (), "fastavro", "fastavro"),
-        (["fastavro"], ("--json",), "fastavro", "fastavro"),
-        (["arro3"], (), "arro3", "arro3-core arro3-io"),
-        (["arro3.core"], ("--archived",), "arro3", "arro3-core arro3-io"),
-        (["arro3.io"], ("--archived",), "arro3", "arro3-core arro3-io"),
-        (["hudi"], ("--count",), "hudi", "hudi==0.5.0"),
-    ],
+    CASES["packages of inspect"],
 )
 def test_inspect_names_the_package_that_it_lacks_and_what_installs_it(
     table: HandMade, modules: list[str], options: tuple[str, ...], needs: str, pip: str
@@ -219,16 +188,10 @@ def wheel_of_the_inspector(folder: Path) -> Path:
     source, made = folder / "source", folder / "made"
     shutil.copytree(INSPECTOR_HOME, source, ignore=shutil.ignore_patterns("__pycache__"))
     options = ("--no-deps", "--no-build-isolation", "--no-index", "-w", made)
-    pip(sys.executable, "wheel", *options, source)
+    command: list[str | Path] = [sys.executable, "-m", "pip", "wheel", *options, source]
+    subprocess.run(command, capture_output=True, check=True)
     (wheel,) = made.iterdir()
     return wheel
-
-
-def pip(python: str | Path, *arguments: str | Path) -> str:
-    command = [python, "-m", "pip", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_the_inspectors_project_is_that_of_the_lab() -> None:
@@ -265,33 +228,3 @@ def test_the_inspectors_wheel_runs_with_what_it_names(tmp_path: Path) -> None:
     run(*command, "--html", "page.html", cwd=tmp_path)
     assert "COPY_ON_WRITE" in (tmp_path / "page.html").read_text("utf-8")
     assert {"py.typed", "page.html"} <= {file.name for file in (linked / "hudi_inspect").iterdir()}
-
-
-@pytest.mark.network
-@pytest.mark.deep
-def test_pip_installs_the_inspector_alone(tmp_path: Path, table: HandMade) -> None:
-    wheel = wheel_of_the_inspector(tmp_path)
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    lock = (ROOT / "requirements.lock").read_text("utf-8")
-    pins = tmp_path / "pins.txt"  # the versions of the lock, without hashes
-    pins.write_text("\n".join(re.findall(r"(?m)^([\w.-]+==.*?) *\\$", lock)))
-    pip(python, "install", "-q", "-c", pins, wheel)
-    listed = {package["name"] for package in json.loads(pip(python, "list", "--format=json"))}
-    extra = {"typing_extensions"} if sys.version_info < (3, 12) else set()
-    needed = {"hudi-inspect", "arro3-core", "arro3-io", "fastavro"}
-    assert listed - {"pip", "setuptools"} == needed | extra
-    site = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
-    outside = ("pip", "setuptools", "_distutils_hack", "pkg_resources")  # what venv itself makes
-    installed = sum(
-        file.stat().st_size
-        for file in site.rglob("*")
-        if file.is_file()
-        and file.suffix != ".pyc"
-        and not file.relative_to(site).parts[0].startswith(outside)
-    )
-    print(f"{installed / 1e6:.1f} MB installed")
-    assert 10e6 < installed < MEGABYTES * 1e6
-    check_inspect([python.with_name("hudi-inspect")], table)
-    check_inspect([python, "-m", "hudi_inspect"], table)
-    paste_readme(python, table)

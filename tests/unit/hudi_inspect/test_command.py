@@ -44,12 +44,6 @@ def test_check_is_an_exit_code(table: HandMade, hudilab: Run) -> None:
     assert (code, out.count("FAIL two writers")) == (0, 1)
 
 
-def test_a_refusal_is_one_line_and_exit_code_1(tmp_path: Path, hudilab: Run) -> None:
-    remedy = "give the table's folder: hudi-inspect TABLE"
-    error = f"hudilab: {tmp_path}/none does not exist; {remedy}\n"
-    assert hudilab(tmp_path / "none") == (1, "", error)
-
-
 def test_json_has_the_partition_and_the_instant_that_were_asked_for(
     table: HandMade, hudilab: Run
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases import read_cases
 from unit.handmade import HandMade
 from unit.hudi_inspect.tables import A, look, refusal
 
@@ -13,6 +14,8 @@ from hudi_inspect.about import about
 from hudi_inspect.properties import parse_properties
 from hudi_sink import metadata
 from hudilab.files import read_properties
+
+CASES = read_cases(__file__)
 
 
 def test_no_table(tmp_path: Path) -> None:
@@ -37,15 +40,7 @@ def test_no_table(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "what"),
-    [
-        ("", "is empty"),
-        ("hoodie.table.name=x\n", "lacks hoodie.table.type, hoodie.table.version"),
-        ("\x00\x01", "lacks hoodie.table.name, hoodie.table.type, hoodie.table.version"),
-        (
-            "hoodie.table.name=x\nhoodie.table.type=COPY_ON_WRITE\nhoodie.table.version=new\n",
-            "lacks a valid version",
-        ),
-    ],
+    CASES["damaged"],
 )
 def test_damaged_properties(table: HandMade, text: str, what: str) -> None:
     file = table.meta / "hoodie.properties"

@@ -111,20 +111,6 @@ def test_in_version_6_a_log_is_named_after_its_slice(tmp_path: Path) -> None:
     assert look(table).table.rows == 6
 
 
-def test_other_files_are_no_data(table: HandMade) -> None:
-    table.commit(10, 12, {A: 5})
-    folder = table.root / "sensor_id=10"
-    for name in (
-        ".hoodie_partition_metadata",
-        ".x.parquet.crc",
-        "notes.txt",
-        "_SUCCESS",
-        "a.parquet",
-    ):
-        (folder / name).write_bytes(b"x")
-    assert look(table).table.files == 1
-
-
 def test_files_of_another_engine_are_refused(table: HandMade) -> None:
     """Their names do not follow Hudi's rules, so the table would seem to be empty."""
     folder = table.root / "sensor_id=10"

@@ -13,7 +13,6 @@ from pyarrow import parquet
 from unit.handmade import HandMade, at
 from unit.hudi_inspect.tables import NOW, A, B, line, look, mor, problem, refusal
 
-from hudi_inspect.content import parse_content
 from hudi_inspect.names import Entry, instants_of, moment
 from hudi_inspect.records import parse_commit
 from hudi_inspect.units import iso
@@ -31,14 +30,6 @@ def test_version_6_keeps_json_and_completes_when_the_file_was_written(tmp_path: 
     assert (snapshot.table.rows, snapshot.table.files) == (5, 1)
 
 
-def test_a_savepoint_is_an_instant_of_its_own(table: HandMade) -> None:
-    table.commit(10, 12, {A: 5})
-    table.instant(10, 15, "savepoint")
-    actions = [instant.action for instant in look(table).instants]
-    assert actions == ["savepoint", "commit"]
-    assert look(table).table.rows == 5
-
-
 def test_a_zone_that_is_not_utc(table: HandMade, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
@@ -52,31 +43,6 @@ def test_a_zone_that_is_not_utc(table: HandMade, monkeypatch: pytest.MonkeyPatch
     finally:
         monkeypatch.undo()
         time.tzset()
-
-
-SAMPLES = Path(__file__).parents[1] / "samples" / "hudi"  # as Hudi 1.2 wrote them
-
-
-@pytest.mark.parametrize(
-    ("name", "operation", "files", "written", "updated", "replaced"),
-    [
-        ("v9.deltacommit", "UPSERT", 6, 100, 100, 0),
-        ("v9.replacecommit", "CLUSTER", 3, 240, 0, 24),
-        ("v6.deltacommit", "UPSERT", 6, 50, 50, 0),
-    ],
-)
-def test_what_hudi_wrote_is_understood(
-    name: str, operation: str, files: int, written: int, updated: int, replaced: int
-) -> None:
-    commit = parse_commit(parse_content((SAMPLES / name).read_bytes()))
-    assert (commit.operation, len(commit.stats), len(commit.replaced)) == (
-        operation,
-        files,
-        replaced,
-    )
-    assert sum(stat.writes for stat in commit.stats) == written
-    assert sum(stat.updates for stat in commit.stats) == updated
-    assert all(stat.path.startswith(f"{stat.partition}/") and stat.bytes for stat in commit.stats)
 
 
 @pytest.mark.parametrize(

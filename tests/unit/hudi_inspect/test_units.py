@@ -9,21 +9,16 @@ import subprocess
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from cases import read_cases
 
 from hudi_inspect.units import argument, iso, many, plain, quoted, size, to_json
+
+CASES = read_cases(__file__)
 
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (1024**2 - 1024, "1023.0 KiB"),
-        (1024**2, "1.0 MiB"),
-        (1024**3, "1.0 GiB"),
-        (5000 * 1024**3, "5000.0 GiB"),
-    ],
+    CASES["sizes"],
 )
 def test_a_size(count: int, text: str) -> None:
     assert size(count) == text
@@ -42,18 +37,7 @@ def test_a_count() -> None:
 
 @pytest.mark.parametrize(
     ("name", "text", "word"),
-    [
-        ("a", "a", "a"),
-        ("São Paulo", "São Paulo", "'São Paulo'"),
-        ("a'; echo x; '", "a'; echo x; '", "'a'\"'\"'; echo x; '\"'\"''"),
-        ("$(echo x)", "$(echo x)", "'$(echo x)'"),
-        ("\x1b[31m", r"\x1b[31m", r"$'\x1b[31m'"),
-        ("a\nb'c\\", r"a\nb'c" + "\\", r"$'a\x0ab\'c\\'"),
-        ("\u202e\u2028\xa0", r"\u202e\u2028\xa0", r"$'\xe2\x80\xae\xe2\x80\xa8\xc2\xa0'"),
-        (os.fsdecode(b"\xff\xfe"), r"\udcff\udcfe", r"$'\xff\xfe'"),
-        ("\ud800", r"\ud800", r"$'\xed\xa0\x80'"),
-        ("\U000e0001", r"\U000e0001", r"$'\xf3\xa0\x80\x81'"),
-    ],
+    CASES["names"],
 )
 def test_a_name_is_plain_text_and_one_word_of_a_shell(name: str, text: str, word: str) -> None:
     assert (plain(name), quoted(name)) == (text, word)

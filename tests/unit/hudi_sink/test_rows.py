@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from cases import read_cases
 from hypothesis import given
 from hypothesis import strategies as st
 from py4j.java_gateway import JavaGateway
 
 from hudi_sink.rows import ENDLESS, ENDLESS_LAST
+
+CASES = read_cases(__file__)
 
 
 def ends(key: str, columns: tuple[str, ...]) -> bool:
@@ -35,15 +38,7 @@ def ends(key: str, columns: tuple[str, ...]) -> bool:
 
 @pytest.mark.parametrize(
     ("text", "hangs"),
-    [
-        ("Meeting 10:30", False),
-        ("Meeting, 10:30", False),
-        ("Meeting, 10:30:00", True),
-        ("10:30:00, Meeting", True),
-        ("http://x:80/a,b", True),
-        ("a,b:c", False),
-        ("k:v,w", False),
-    ],
+    CASES["texts"],
 )
 def test_texts_on_which_the_bucket_index_never_ends(
     gateway: JavaGateway, text: str, hangs: bool

@@ -6,11 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from cases import read_cases
 from refusals import assert_refusal, refused
 
 from hudi_sink.schema import check_drift, check_storable
 from hudilab.errors import TableError
 from hudilab.table import TableSpec
+
+CASES = read_cases(__file__)
 
 HEAD = 'memory://t does not take the batch (schema="{}"), nothing was written: '
 ANYWAY = 'TableSpec.schema="any"'
@@ -48,59 +51,25 @@ def refusal(table: str, batch: str, policy: str = "evolve", **more: Any) -> str:
 OLD = schema(id="long", v="integer")
 
 
-@pytest.mark.parametrize(
-    ("table", "batch"),
-    [
-        ("integer", "integer"),
-        # The column grows.
-        ("integer", "long"),
-        ("integer", "double"),
-        ("float", "double"),
-        ("decimal(6,2)", "decimal(10,2)"),
-        # The column stays as it is and holds each value.
-        ("long", "integer"),
-        *((table, "byte") for table in ("short", "integer", "long", "float", "decimal(5,2)")),
-        *((table, "short") for table in ("integer", "long", "float", "decimal(7,2)")),
-        ("double", "float"),
-        ("decimal(10,2)", "decimal(6,2)"),
-        ("decimal(12,2)", "integer"),
-        ("decimal(21,2)", "long"),
-        ("double", "integer"),
-        ("double", "short"),
-        ("double", "byte"),
-        ("string", "integer"),
-        ("string", "decimal(6,2)"),
-        (array("integer"), array("integer")),
-        (struct(a="integer"), struct(a="integer", b="string")),
-    ],
-)
+TAKEN = [
+    *CASES["taken, the column grows"],
+    *CASES["taken, the column holds each value"],
+    (array("integer"), array("integer")),
+    (struct(a="integer"), struct(a="integer", b="string")),
+]
+
+
+@pytest.mark.parametrize(("table", "batch"), TAKEN)
 def test_what_is_taken(table: Any, batch: Any) -> None:
     check_drift("memory://t", schema(id="long", v=table), schema(v=batch, id="long"), "evolve")
 
 
 @pytest.mark.parametrize(
     ("table", "batch", "types"),
-    [
-        ("integer", "string", ("int", "string")),
-        ("integer", "float", ("int", "float")),
-        ("long", "double", ("bigint", "double")),
-        ("long", "timestamp", ("bigint", "timestamp")),
-        ("long", "decimal(20,0)", ("bigint", "decimal(20,0)")),
-        # Hudi converts these values, and some of them become others.
-        ("decimal(4,2)", "byte", ("decimal(4,2)", "tinyint")),
-        ("decimal(6,2)", "short", ("decimal(6,2)", "smallint")),
-        ("decimal(11,2)", "integer", ("decimal(11,2)", "int")),  # an int has ten digits
-        ("decimal(20,2)", "long", ("decimal(20,2)", "bigint")),
-        ("decimal(6,2)", "double", ("decimal(6,2)", "double")),
-        ("decimal(6,4)", "decimal(6,2)", ("decimal(6,4)", "decimal(6,2)")),
-        ("string", "binary", ("string", "binary")),
-        ("date", "timestamp", ("date", "timestamp")),
-        ("decimal(6,2)", "decimal(6,4)", ("decimal(6,2)", "decimal(6,4)")),
-        ("decimal(6,2)", "string", ("decimal(6,2)", "string")),
-        ("double", "long", ("double", "bigint")),
-    ],
+    CASES["refused types"],
 )
 def test_types_that_are_refused(table: str, batch: str, types: tuple[str, str]) -> None:
+    """Some of them Hudi would convert, and some of the values would become others."""
     old, new = schema(id="long", v=table), schema(id="long", v=batch)
     assert_refusal(
         refusal(old, new), "column v", *types, ANYWAY, remedy=inexact(f"v to {types[0]}")
@@ -145,19 +114,7 @@ def test_no_cast_of_a_struct_gives_a_field_the_values_of_another() -> None:
 @pytest.mark.parametrize("policy", ["evolve", "any"])
 @pytest.mark.parametrize(
     ("table", "batch", "exact"),
-    [
-        ("integer", "double", False),
-        ("float", "double", False),
-        ("double", "integer", True),
-        ("decimal(12,2)", "integer", True),
-        ("decimal(6,2)", "decimal(8,3)", False),
-        ("string", "decimal(6,2)", True),
-        ("string", "double", True),
-        ("date", "timestamp", False),
-        ("string", "date", True),
-        ("boolean", "string", False),
-        ("binary", "string", True),
-    ],
+    CASES["texts of keys"],
 )
 def test_a_key_keeps_the_text_of_its_values(
     table: str, batch: str, exact: bool, policy: str
@@ -175,15 +132,7 @@ def test_a_key_keeps_the_text_of_its_values(
 @pytest.mark.parametrize("policy", ["evolve", "any"])
 @pytest.mark.parametrize(
     ("table", "batch"),
-    [
-        ("integer", "long"),
-        ("long", "integer"),
-        ("string", "integer"),
-        ("decimal(12,0)", "integer"),
-        ("decimal(6,2)", "decimal(10,2)"),
-        ("decimal(10,2)", "decimal(6,2)"),
-        ("date", "date"),
-    ],
+    CASES["keys with the same texts"],
 )
 def test_a_key_takes_types_with_the_same_texts(table: str, batch: str, policy: str) -> None:
     check_drift("memory://t", schema(k=table), schema(k=batch), policy, as_text=("k",))
@@ -293,21 +242,10 @@ def test_a_column_that_would_delete_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("name", "renamed"),
-    [
-        ("a b", "a_b"),
-        ("dot.ted", "dot_ted"),
-        ("hy-phen", "hy_phen"),
-        ("1st", "_1st"),
-        ("a$b", "a_b"),
-        # Letters and digits in Python, but not in Java.
-        ("m²", "m_"),
-        ("\ua7d6b", "_b"),  # a letter for Python 3.11, not for Java 17
-        ("a½", "a_"),
-        ("x𠀀", "x_"),
-        ("٣a", "_٣a"),
-    ],
+    CASES["names"],
 )
 def test_names_that_avro_does_not_take(name: str, renamed: str) -> None:
+    """Some have letters and digits of Python, 3.11 or later, that are none in Java 17."""
     rule = "has a name that Avro does not allow (letters, digits and _, not starting with a digit)"
     problems = unstorable(schema(**GOOD, **{name: "integer"}))
     assert problems == f"column {name!r} {rule}; rename it to {renamed}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import read_cases
 
 from hudilab.errors import ConfigError
 from hudilab.settings import Settings
@@ -16,31 +17,9 @@ from hudilab_jobs.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 SECRET = "wJalrXUtnFEMI/K7MDENG"
-GOOD = {
-    "catalog.name": "spark_catalog",
-    "warehouse.path": "warehouse",
-    "database.name": "lab",
-    "table.name": "sensor_readings",
-    "aws.region": "us-east-1",
-}
-CONSUMER = {
-    "table.name": "stocks_in",
-    "topic.name": "stocks-in",
-    "bootstrap.servers": "a:9092",
-    "startup.mode": "earliest-offset",
-}
-PRODUCER = {
-    "table.name": "stock_prices",
-    "topic.name": "stocks-out",
-    "bootstrap.servers": "a:9092",
-    "dead.letter.topic.name": "stocks-dead",
-}
-RUN = {
-    "python": "main.py",
-    "jarfile": "lib/hudilab-dependencies.jar",
-    "job": "sensor_readings",
-    "arguments": "--rows 5000 --batches 5",
-}
+CASES = read_cases(str(Path(__file__).with_name("test_settings.py")))
+GROUPS: dict[str, dict[str, Any]] = CASES["good"]
+GOOD, CONSUMER, PRODUCER, RUN, _METASTORE = GROUPS.values()
 KEYS = "catalog.name, warehouse.path, database.name, table.name, aws.region"
 REMEDY = "; fix the file"
 

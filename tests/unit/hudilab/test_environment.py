@@ -8,31 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import read_cases
 
 from hudilab.python_path import shadows
 from hudilab_spark.environment import dropped, file_names, for_java, ignored, take_over
 
-FOREIGN = {
-    "PYSPARK_SUBMIT_ARGS": "--packages org.x:y:1 pyspark-shell",
-    "PYSPARK_PYTHON": "/usr/bin/python3.9",
-    "SPARK_HOME": "/opt/spark",
-    "SPARK_REMOTE": "sc://x",
-    "HADOOP_CONF_DIR": "/etc/hadoop",
-    "JAVA_TOOL_OPTIONS": "-Duser.language=ar",
-    "_JAVA_OPTIONS": "-XX:+UseG1GC",
-}
-OURS = {
-    "HUDILAB_HOME": "/x",
-    "RUNTIME_ENV": "LOCAL",
-    "SPARK_MASTER_URL": "spark://a:7077",
-    "AWS_PROFILE": "lab",
-    "JAVA_HOME": "/jdk",
-    "https_proxy": "http://p",
-    "HTTPS_PROXY": "http://p",
-    "PATH": "/bin",
-    "TZ": "Asia/Kathmandu",
-    "HADOOPS": "a word that only begins like another",
-}
+CASES = read_cases(__file__)
+
+FOREIGN = CASES["foreign"]
+OURS = CASES["ours"]
 
 
 def test_what_is_foreign_is_left_out_and_the_rest_stays(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,8 +18,6 @@ from hudilab.errors import ConfigError
 from hudilab_jobs.groups import RUN_GROUP, RunOptions
 from hudilab_jobs.kafka.connection import kafka_groups
 from hudilab_jobs.settings import run_options
-from hudilab_spark.conf import METASTORE_GROUP
-from hudilab_spark.hive_group import Hive
 
 # --- how the bundle is run
 
@@ -39,20 +37,6 @@ def test_run_options(tmp_path: Path) -> None:
 
 
 # --- a metastore
-
-
-def test_a_metastore(tmp_path: Path) -> None:
-    write(tmp_path, [group(), group("metastore", {"uri": "thrift://hive.example:9083"})])
-    hive = load(tmp_path).group(METASTORE_GROUP, Hive)
-    assert hive is not None
-    assert (hive.uri, hive.database_name) == ("thrift://hive.example:9083", "default")
-    own = {"uri": "thrift://[::1]:9083", "database.name": "lab"}
-    write(tmp_path, [group(), group("metastore", own)])
-    again = load(tmp_path, BOOTSTRAP_SERVERS="a:1").group(METASTORE_GROUP, Hive)
-    assert again is not None
-    assert (again.uri, again.database_name) == ("thrift://[::1]:9083", "lab")
-    write(tmp_path, [group()])
-    assert load(tmp_path).group(METASTORE_GROUP, Hive) is None
 
 
 # --- Kafka's groups

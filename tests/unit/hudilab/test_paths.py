@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from cases import read_cases
+from others import bound_by_modes
 from refusals import refused
 
 from hudilab.errors import PathError
@@ -198,31 +198,26 @@ NO_PLACE = "; make it writable, or set warehouse.path to a writable directory"
 
 @pytest.mark.parametrize("setting", ["warehouse.path", "HUDILAB_WAREHOUSE"])
 def test_a_directory_that_takes_no_files_is_refused(
-    setting: str, monkeypatch: pytest.MonkeyPatch
+    setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if setting.isupper():
         monkeypatch.setenv(setting, "/proc/hudilab/w")
     location = locate("/proc/hudilab/w", "lab", "t", is_local=True, home=HOME)
     remedy = f"; make it writable, or set {setting} to a writable directory"
     with refused(PathError, setting, "/proc (No such file or directory)", remedy=remedy):
-        check_writable(location)
+        check_writable(location, tmp_path)  # a warehouse elsewhere is not the home's fault
     assert not os.path.lexists("/proc/hudilab")
 
 
-def test_a_read_only_directory_is_refused() -> None:
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o555)
-    location = locate(str(folder / "w"), "lab", "t", is_local=True, home=HOME)
-    user = os.geteuid()
-    try:
-        # Permission bits stop everybody but root: act as another user for a moment.
-        os.seteuid(user or 65534)
-        denied = f"{folder} (Permission denied)"
+def test_a_read_only_directory_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    location = locate(str(tmp_path / "w"), "lab", "t", is_local=True, home=HOME)
+    denied = f"{tmp_path} (Permission denied)"
+    with bound_by_modes():
         with refused(PathError, "warehouse.path", denied, remedy=NO_PLACE):
             check_writable(location)
-    finally:
-        os.seteuid(user)
-        folder.rmdir()
+        with refused(PathError, f"the lab's home {denied}", remedy=f"; {NO_HOME}"):
+            make_home(tmp_path)
 
 
 NO_HOME = "make it writable, or set HUDILAB_HOME to a writable folder"
@@ -241,26 +236,6 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path, part: str) -> No
             text = str(caught.value)
             assert text.startswith(f"cannot write to the lab's home {home} ({why}")
             assert text.endswith(f"); {NO_HOME}")
-    # A warehouse elsewhere is not the home's fault.
-    location = locate("/proc/w", "lab", "t", is_local=True, home=tmp_path)
-    with pytest.raises(PathError, match=r"^warehouse\.path: cannot write to /proc "):
-        check_writable(location, tmp_path)
-
-
-def test_a_read_only_home_is_named() -> None:
-    home = Path(tempfile.mkdtemp())
-    home.chmod(0o555)
-    user = os.geteuid()
-    try:
-        os.seteuid(user or 65534)
-        with pytest.raises(PathError) as caught:
-            make_home(home)
-    finally:
-        os.seteuid(user)
-        home.rmdir()
-    assert (
-        str(caught.value) == f"cannot write to the lab's home {home} (Permission denied); {NO_HOME}"
-    )
 
 
 def test_a_home_is_made_for_its_user_only(tmp_path: Path) -> None:

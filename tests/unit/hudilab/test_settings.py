@@ -1,25 +1,23 @@
 """Settings: what follows from the files and the environment, and what every refusal names.
 
-A case of settings.json changes good settings: `change` names keys of groups ("(none)" leaves one
-out), `add` more entries, `file` a whole file, `env` and `runtime` what stands above the file.
+A case of settings.json changes the groups of `good`: `change` names keys of groups ("(none)" leaves
+one out), `add` more entries, `file` a whole file, `env` and `runtime` what stands above the file.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from cases import read_cases
+from others import bound_by_modes
 from refusals import assert_refusal
 from unit.hudilab.settings_files import (
     CONSUMER,
-    GOOD,
-    KEYS,
+    GROUPS,
     PRODUCER,
     RUN,
     group,
@@ -31,7 +29,7 @@ from unit.hudilab.settings_files import (
 
 from hudilab import settings as config
 from hudilab.errors import ConfigError
-from hudilab.settings import Runtime, Settings, project_root
+from hudilab.settings import Runtime, Settings
 from hudilab_jobs.groups import Consumer, Producer, RunOptions
 from hudilab_jobs.kafka.connection import kafka_groups
 from hudilab_jobs.settings import load_settings, topics
@@ -39,14 +37,6 @@ from hudilab_jobs.settings import load_settings, topics
 CASES = read_cases(__file__)
 REFUSED = [kind for kind in CASES if kind.startswith("refused")]
 TABLE: dict[str, Any] = {"HudiTable0": {}}
-GROUPS: dict[str, dict[str, Any]] = {
-    "HudiTable0": GOOD,
-    "consumer.config.0": CONSUMER,
-    "producer.config.0": PRODUCER,
-    "spark.run.options": RUN,
-    "metastore": {},
-}
-
 # --- what is read
 
 
@@ -70,42 +60,6 @@ def test_the_projects_own_file_is_good() -> None:
             "spark.run.options": RunOptions.model_validate(RUN),
         },
     )
-
-
-def test_settings_are_frozen_and_follow_home_and_conf(tmp_path: Path) -> None:
-    file = write(tmp_path / "conf", [group()])
-    settings = load(tmp_path / "conf", HUDILAB_HOME=str(tmp_path / "not yet there"))
-    assert (settings.home, settings.source) == (tmp_path / "not yet there", file)
-    with pytest.raises(AttributeError):
-        settings.table_name = "other"  # type: ignore[misc]
-
-
-def test_the_environment_is_read_when_none_is_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, [group()])
-    monkeypatch.setenv("HUDILAB_CONF", str(tmp_path))
-    monkeypatch.setenv("RUNTIME_ENV", "AWS")
-    monkeypatch.delenv("IS_LOCAL", raising=False)
-    monkeypatch.delenv("HUDILAB_HOME", raising=False)
-    settings = load_settings()
-    assert (settings.runtime, settings.conf_dir) == ("AWS", tmp_path)
-
-
-@pytest.mark.parametrize("runtime", ["docker", "aws"])
-def test_a_runtime_s_own_file_repeats_nothing_of_the_base_file(runtime: str) -> None:
-    conf = Path(__file__).resolve().parents[3] / "conf"
-    base, overlay = (
-        {
-            (entry["PropertyGroupId"], key): value
-            for entry in json.loads((folder / "application_properties.json").read_text())
-            for key, value in entry["PropertyMap"].items()
-        }
-        for folder in (conf, conf / runtime)
-    )
-    assert overlay
-    assert [key for key, value in overlay.items() if base.get(key) == value] == []
-    assert overlay.keys() <= base.keys()
 
 
 @pytest.mark.parametrize("runtime", get_args(Runtime))
@@ -167,30 +121,15 @@ def test_settings_that_are_refused(tmp_path: Path, case: dict[str, Any]) -> None
 
 
 def test_a_home_that_may_not_be_looked_at_is_left_to_the_check_of_the_warehouse(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    # Permission bits stop everybody but root: act as another user, in a checkout of its own.
-    user = os.geteuid()
-    with tempfile.TemporaryDirectory() as name:
-        project, locked = Path(name), Path(name) / "locked"
-        monkeypatch.setattr(config, "__file__", str(project / "lib/hudilab/settings.py"))
-        write(project / "conf", [group()])
-        (project / "pyproject.toml").touch()
-        project.chmod(0o755)
-        locked.mkdir(0o000)
-        try:
-            os.seteuid(user or 65534)
-            settings = load_settings(env={"HUDILAB_HOME": str(locked / "x")})
-        finally:
-            os.seteuid(user)
-        assert settings.home == locked / "x"
+    (tmp_path / "locked").mkdir(0o000)
+    home = tmp_path / "locked" / "x"
+    with bound_by_modes():
+        assert load_settings(env={"HUDILAB_HOME": str(home)}).home == home
 
 
 # --- the project
-
-
-def test_the_project_is_this_checkout() -> None:
-    assert project_root({}) == Path(__file__).resolve().parents[3]
 
 
 def test_outside_a_checkout_conf_must_be_named(
@@ -218,11 +157,4 @@ def test_a_file_of_the_project_is_named_relative_to_it(
     assert str(caught.value) == (
         "conf/application_properties.json does not exist; create it with group 'HudiTable0', or "
         "name another folder in HUDILAB_CONF"
-    )
-    write(tmp_path / "conf", [group("spark.other", {}), group("a\nb", {})])
-    with pytest.raises(ConfigError) as caught:
-        load_settings(env={})
-    assert str(caught.value) == (
-        "no group 'HudiTable0' in conf/application_properties.json; "
-        f"groups found: spark.other, 'a\\nb'; add it with the keys {KEYS}"
     )

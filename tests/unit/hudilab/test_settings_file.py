@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from refusals import assert_refusal, refused
 from unit.hudilab.settings_files import (
-    CONSUMER,
     GOOD,
     KEYS,
     REMEDY,
-    RUN,
     group,
     kafka_entries,
     load,
@@ -23,7 +21,6 @@ from unit.hudilab.settings_files import (
 
 from hudilab.errors import ConfigError
 from hudilab.settings_file import read_options
-from hudilab_jobs.groups import RUN_GROUP, RunOptions
 from hudilab_jobs.kafka.connection import kafka_groups
 
 # --- a base file, and a runtime's file over it
@@ -35,6 +32,7 @@ def both(folder: Path, base: Any, overlay: Any) -> tuple[Path, Path]:
 
 def test_a_runtime_s_file_is_merged_over_the_base_file(tmp_path: Path) -> None:
     changes = [group(properties={"table.name": "in_the_cloud"}), group("mine", {"a": "b"})]
+    changes += [group("producer.config.0", {"security.protocol": "SSL"})]
     base, overlay = both(tmp_path, kafka_entries(tmp_path), changes)
     assert (load(tmp_path).source, load(tmp_path).table_name) == (base, "sensor_readings")
     settings = load(tmp_path, "AWS")
@@ -43,29 +41,14 @@ def test_a_runtime_s_file_is_merged_over_the_base_file(tmp_path: Path) -> None:
         "lab",
         kafka_groups(load(tmp_path))[0],
     )
+    producer = kafka_groups(settings)[1]
+    assert producer is not None
+    assert (producer.security_protocol, producer.topic_name) == ("SSL", "stocks-out")
     assert settings.origin("HudiTable0", "table.name") == overlay
     assert settings.origin("HudiTable0", "database.name") == base
     assert settings.origin("HudiTable0", "not.there") == overlay
     overlay.write_text("[]")
     assert load(tmp_path, "AWS").table_name == "sensor_readings"
-
-
-def test_a_runtime_s_file_adds_a_group_and_an_optional_key(tmp_path: Path) -> None:
-    both(
-        tmp_path,
-        [group(), group("consumer.config.0", CONSUMER)],
-        [
-            group("consumer.config.0", {"security.protocol": "SSL"}),
-            group("spark.run.options", RUN),
-        ],
-    )
-    assert (
-        load(tmp_path).group(RUN_GROUP, RunOptions),
-        load(tmp_path, "AWS").group(RUN_GROUP, RunOptions),
-    ) == (None, RunOptions(**RUN))
-    consumer = kafka_groups(load(tmp_path, "AWS"))[0]
-    assert consumer is not None
-    assert (consumer.security_protocol, consumer.topic_name) == ("SSL", "stocks-in")
 
 
 def test_each_problem_names_the_file_that_it_comes_from(tmp_path: Path) -> None:
@@ -92,9 +75,9 @@ def test_each_problem_names_the_file_that_it_comes_from(tmp_path: Path) -> None:
 
 
 def test_a_group_that_neither_file_has(tmp_path: Path) -> None:
-    base, overlay = both(tmp_path, [group("a", {})], [group("b", {}), group("a", {})])
+    base, overlay = both(tmp_path, [group("a\nb", {})], [group("b", {}), group("a\nb", {})])
     assert refusal(tmp_path, "AWS") == (
-        f"no group 'HudiTable0' in {base} or {overlay}; groups found: a, b; "
+        f"no group 'HudiTable0' in {base} or {overlay}; groups found: 'a\\nb', b; "
         f"add it with the keys {KEYS}"
     )
     base.unlink()
@@ -110,28 +93,9 @@ def test_other_groups_and_a_byte_order_mark_are_allowed(tmp_path: Path) -> None:
 # --- Spark's and Hudi's files
 
 
-def test_options_in_every_form_that_spark_reads(tmp_path: Path) -> None:
-    file = tmp_path / "spark-defaults.conf"
-    lines = [
-        "# a comment",
-        "! one more",
-        "",
-        "a.b\t x y ",
-        "c=1",
-        "d : 2",
-        "e = k=v",
-        "f",
-        "g:h://i",
-    ]
-    file.write_text("\n".join(lines))
-    assert read_options(file) == {
-        **{"a.b": "x y", "c": "1", "d": "2", "e": "k=v", "f": "", "g": "h://i"},
-    }
-
-
 def test_options_that_continue_and_hold_escapes(tmp_path: Path) -> None:
     file = tmp_path / "spark-defaults.conf"
-    file.write_text("spark.driver.extraJavaOptions -Da=1 \\\n  -Db=C:\\\\x\nspark.a \\u00e9\n")
+    file.write_text("spark.driver.extraJavaOptions -Da=1 \\\n  -Db=C:\\\\x\nspark.a\t\\u00e9 \n")
     assert read_options(file) == {
         "spark.driver.extraJavaOptions": "-Da=1 -Db=C:\\x",
         "spark.a": "é",

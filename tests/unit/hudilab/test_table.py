@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -23,7 +22,6 @@ from hudi_sink.metadata import (
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.service_schedule import tidy_options
 from hudilab.errors import TableError
-from hudilab.files import read_properties
 from hudilab.table import TableSpec
 
 CASES = read_cases(__file__)
@@ -33,33 +31,10 @@ SPEC = TableSpec(
     partition=("sensor_id",),
     ordering="measurement_time",
 )
-OPTIONS = {
-    "hoodie.table.name": "sensor_readings",
-    "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
-    "hoodie.datasource.write.recordkey.field": "sensor_id,reading_id",
-    "hoodie.datasource.write.partitionpath.field": "sensor_id",
-    "hoodie.datasource.write.partitionpath.urlencode": "true",
-    "hoodie.datasource.write.hive_style_partitioning": "true",
-    "hoodie.table.ordering.fields": "measurement_time",
-    "hoodie.datasource.write.operation": "bulk_insert",
-    "hoodie.table.timeline.timezone": "UTC",
-    "hoodie.clean.automatic": "false",
-    "hoodie.writestatus.class": "org.apache.hudi.client.FailOnFirstErrorWriteStatus",
-}
+OPTIONS: dict[str, str] = CASES["options of every table"]
 MERGER = "hoodie.write.record.merge.custom.implementation.classes"
 # Lines of a hoodie.properties that Hudi 1.2 wrote for SPEC.
-PROPERTIES = {
-    "hoodie.table.keygenerator.type": "COMPLEX",
-    "hoodie.table.type": "COPY_ON_WRITE",
-    "hoodie.datasource.write.partitionpath.urlencode": "true",
-    "hoodie.datasource.write.hive_style_partitioning": "true",
-    "hoodie.table.version": "9",
-    "hoodie.table.partition.fields": "sensor_id",
-    "hoodie.table.timeline.timezone": "UTC",
-    "hoodie.table.name": "sensor_readings",
-    "hoodie.table.recordkey.fields": "sensor_id,reading_id",
-    "hoodie.table.ordering.fields": "measurement_time",
-}
+PROPERTIES: dict[str, str] = CASES["properties"]
 
 
 def spec(**changes: Any) -> TableSpec:
@@ -184,26 +159,6 @@ def test_the_services_of_a_batch(case: dict[str, Any]) -> None:
     assert tidy_options(spec(**case["spec"]), case["batch"], **written) == case["options"]
 
 
-def test_services_are_not_planned_if_too_little_was_written() -> None:
-    upserted = spec(operation="upsert", table_type="MERGE_ON_READ")
-
-    def runs(batch_id: int, written: int) -> bool:
-        return tidy_options(upserted, batch_id, written=written)["hoodie.compact.inline"] == "true"
-
-    little, much = 4 * 1024 * 1024 - 1, 4 * 1024 * 1024
-    assert [number for number in range(201) if runs(number, little)] == [
-        *(49, 69, 99, 119, 149, 169, 199)
-    ]
-    assert [number for number in range(40) if runs(number, much)] == [9, 19, 29, 39]
-
-
-def test_extra_options_are_added_and_inline_compaction_may_be_turned_off() -> None:
-    merge = spec(table_type="MERGE_ON_READ")
-    extra = {"hoodie.compact.inline": "false", "hudilab.batch_id": "3"}
-    assert merge.write_options(extra) == {**merge.write_options(), **extra}
-    assert extra == {"hoodie.compact.inline": "false", "hudilab.batch_id": "3"}
-
-
 @pytest.mark.parametrize("operation", ["bulk_insert", "upsert"])
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_described_are_all_options_and_each_in_a_sentence(table_type: str, operation: str) -> None:
@@ -266,12 +221,6 @@ def test_a_bad_field_is_refused(case: dict[str, Any]) -> None:
         spec(**case["spec"])
 
 
-def test_a_list_is_no_tuple() -> None:
-    for field in ("partition", "record_key"):
-        with refused(TableError, f"{field} is of type list", remedy="; fix these fields"):
-            replace(SPEC, **{field: ["sensor_id"]})  # type: ignore[arg-type]
-
-
 def test_all_bad_fields_are_in_one_error() -> None:
     bad = ("name='a b'", "ordering='1'", "partition=x,x", "record_key", "table_type='cow'")
     remedy = "; fix these fields"
@@ -289,16 +238,6 @@ def test_a_table_that_is_there_and_what_differs(case: dict[str, Any]) -> None:
     stored = {**PROPERTIES, **case["stored"]}
     properties = {name: value for name, value in stored.items() if value is not None}
     assert spec(**case.get("spec", {})).conflicts(properties) == case["says"]
-
-
-def test_empty_properties_differ_in_everything_that_makes_a_table() -> None:
-    assert SPEC.conflicts({}) == [
-        "name: the table has none, the spec has sensor_readings",
-        "type: the table has none, the spec has COPY_ON_WRITE",
-        "record key: the table has none, the spec has sensor_id,reading_id",
-        "partition: the table has none, the spec has sensor_id",
-        "ordering: the table has none, the spec has measurement_time",
-    ]
 
 
 def test_an_upsert_is_not_ordered_by_a_part_of_its_key() -> None:
@@ -426,8 +365,3 @@ def test_a_lock_that_protects_nothing() -> None:
         offered = ("as lock=", f"{{{name}: {dynamo}, ...}}")
         with refused(TableError, "s3a://b/t", "lock file", *offered, remedy=remedy):
             sharing_options("s3a://b/t", lock)
-
-
-def test_the_properties_of_a_table_are_read() -> None:
-    text = "#Updated at 2026\nhoodie.table.name=t\nhoodie.x=a\\:b=c\n\n"
-    assert read_properties(text) == {"hoodie.table.name": "t", "hoodie.x": "a:b=c"}

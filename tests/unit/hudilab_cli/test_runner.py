@@ -12,12 +12,15 @@ from pathlib import Path
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
+from cases import read_cases
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from refusals import refused
 
 from hudilab.errors import PathError
 from hudilab_cli.runner import _inherited, _room_for, as_html, copy_notebook, jvm_options
 from hudilab_spark.java import FAST_START
+
+CASES = read_cases(__file__)
 
 PROJECT = Path(__file__).resolve().parents[3]
 LESSONS = sorted((PROJECT / "notebooks").glob("[0-9]*.ipynb"))
@@ -74,18 +77,7 @@ def test_no_cell_needs_what_an_exercise_defined(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("values", "runtime", "fast"),
-    [
-        ({"rows": 200_000}, "LOCAL", True),
-        ({"rows": 200_001}, "LOCAL", False),
-        ({"rows": "all"}, "LOCAL", False),
-        ({"batches": 5}, "LOCAL", False),
-        ({"rows": 5, "runtime": ""}, "LOCAL", True),
-        ({"rows": 5, "runtime": "aws"}, "LOCAL", False),
-        ({"rows": 5, "runtime": "local"}, "DOCKER", True),
-        ({"rows": 5}, "DOCKER", True),
-        ({"rows": 200_001}, "DOCKER", False),
-        ({"rows": 5}, "AWS", False),
-    ],
+    CASES["short lives"],
 )
 def test_only_small_notebooks_start_java_for_a_short_life(
     values: dict[str, object], runtime: str, fast: bool

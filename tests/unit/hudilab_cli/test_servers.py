@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from cases import read_cases
 
 from hudilab.errors import ServiceError
 from hudilab.files import read_properties
@@ -127,41 +128,10 @@ def test_what_asks_a_server_that_is_not_there() -> None:
     assert not history._has_looked(f"http://{NOWHERE}")
 
 
-@pytest.mark.parametrize(
-    ("name", "output", "text"),
-    [
-        (
-            "kafka",
-            "java.io.IOException: No space left on device",
-            f"the disk of {LOG.parent} is full; free space, or set HUDILAB_HOME (log: {LOG})",
-        ),
-        (
-            "kafka",
-            "BindException: Address already in use",
-            f"another program took one of Kafka's ports; start again (log: {LOG})",
-        ),
-        (
-            "cluster",
-            "BindException: Address already in use",
-            f"another program took one of Spark's ports; start again (log: {LOG})",
-        ),
-        (
-            "s3",
-            "IOException: Failed to bind to /127.0.0.1:9000",
-            f"another program took the S3 server's port; start again (log: {LOG})",
-        ),
-        ("s3", "", f"S3Proxy exited with code 1: no output; see {LOG}"),
-        (
-            "metastore",
-            "java.lang.IllegalStateException: no",
-            f"the metastore exited with code 1: java.lang.IllegalStateException: no; see {LOG}",
-        ),
-        ("history", "", f"Spark's kafka exited with code 1: no output; see {LOG}"),
-    ],
-)
+@pytest.mark.parametrize(("name", "output", "text"), read_cases(__file__))
 def test_a_server_that_ends_at_once(name: Name, output: str, text: str) -> None:
     error = process.why_ended(name, output, 1, LOG)
-    assert str(error) == text
+    assert str(error) == text.format(log=LOG, folder=LOG.parent)
     assert isinstance(error, process.PortTaken) == ("another program" in text)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases import read_cases
 from unit.hudilab.settings_files import group, load, write
 
 from hudilab_cli.sql_command import command, statements
+
+CASES = read_cases(__file__)
 
 
 def test_each_table_of_the_warehouse_or_of_a_run_has_its_name(tmp_path: Path) -> None:
@@ -36,17 +39,7 @@ def test_each_table_of_the_warehouse_or_of_a_run_has_its_name(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("words", "text"),
-    [
-        (
-            {"as_csv": True},
-            '--csv and --json need a statement; add it: hudilab sql "SELECT 1"',
-        ),
-        (
-            {"sql": "SELECT 1", "run_id": "../a"},
-            "parameter run_id='../a' is not a valid directory name; use 1 to 64 letters, digits, "
-            "'_', '-' and '.', not starting with '.' or '_', and without '..'",
-        ),
-    ],
+    CASES["bad arguments"],
 )
 def test_a_bad_argument(
     words: dict[str, object],

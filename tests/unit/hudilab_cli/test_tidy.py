@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cases import read_cases
 from refusals import refused
 
 from hudilab.errors import ParameterError
 from hudilab_jobs import tidy
+
+CASES = read_cases(__file__)
 
 
 @pytest.fixture(autouse=True)
@@ -26,32 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("table", "arguments", "failed", "remedy"),
-    [
-        (
-            "t",
-            {"retain": 0},
-            "--retain 0 is less than 1",
-            "; give at least 1: hudilab tidy TABLE --clean --retain 1",
-        ),
-        (
-            "t",
-            {"lock": ["hoodie.write.lock.provider"]},
-            "--lock 'hoodie.write.lock.provider' is not NAME=VALUE",
-            ": hudilab tidy TABLE --lock hoodie.write.lock.provider=CLASS",
-        ),
-        (
-            "ftp://host/t",
-            {},
-            "'ftp://host/t'",
-            "; give a path, or a file:// or s3:// URI: hudilab tidy TABLE",
-        ),
-        (
-            "s3://bucket/w/lab/t",
-            {},
-            "s3a://bucket/w/lab/t is on S3, but IS_LOCAL is true",
-            ": IS_LOCAL=false hudilab tidy s3a://bucket/w/lab/t",
-        ),
-    ],
+    CASES["bad arguments"],
 )
 def test_a_bad_argument(
     table: str,
@@ -65,27 +42,6 @@ def test_a_bad_argument(
     message = capsys.readouterr().err
     assert failed in message
     assert message.endswith(f"{remedy}\n")
-
-
-@pytest.mark.parametrize(
-    "start",
-    [
-        ["-m", "hudilab_jobs.tidy"],
-        ["-c", "from hudilab_cli.cli import main; main()", "tidy"],
-    ],
-)
-def test_command_and_job_take_the_same_options(start: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, *start, "--help"],
-        env=os.environ | {"COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    options = ("--compact", "--no-compact", "--cluster", "--clean", "--archive", "--dry-run")
-    assert [
-        name for name in (*options, "--stopped", "--retain", "--lock") if name not in done.stdout
-    ] == []
 
 
 def test_no_service_is_asked_for() -> None:

@@ -8,10 +8,13 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+from cases import read_cases
 from py4j.protocol import Py4JError
 
 from hudilab.errors import ParameterError
 from hudilab_jobs import short_errors
+
+CASES = read_cases(__file__)
 
 
 @pytest.mark.parametrize(
@@ -39,13 +42,7 @@ def test_an_error_is_one_line(
 
 @pytest.mark.parametrize(
     ("job", "options"),
-    [
-        ("sensor_readings", ("--rows", "--table-type", "--run-id", "--runtime", "--database")),
-        ("stock_prices", ("--available-now", "--no-fail-on-data-loss", "--rows-per-batch")),
-        ("stock_producer", ("--seed", "--wait-seconds")),
-        ("load", ("--json", "--run-id")),
-        ("stream", ("--check", "--available-now", "--trigger-seconds", "--json", "--run-id")),
-    ],
+    CASES["options of jobs"],
 )
 def test_a_job_can_be_started_by_its_file(job: str, options: tuple[str, ...]) -> None:
     """As spark-submit does."""

@@ -9,7 +9,6 @@ import pytest
 from unit.hudilab.settings_files import (
     CONSUMER,
     GOOD,
-    KEYS,
     PRODUCER,
     ROOT,
     file_refusal,
@@ -21,7 +20,6 @@ from unit.hudilab.settings_files import (
 )
 
 from hudilab.errors import PathError
-from hudilab.groups import DEFAULT_TABLE
 from hudilab.paths import locate
 from hudilab_jobs.settings import topics
 from hudilab_spark.warehouse import prepare
@@ -89,14 +87,6 @@ def test_the_tutorial_s_file(tmp_path: Path) -> None:
     )
 
 
-def test_the_table_that_stands_in_is_the_project_s_own() -> None:
-    own = json.loads((ROOT / "conf" / "application_properties.json").read_text())
-    assert [entry["PropertyMap"] for entry in own if entry["PropertyGroupId"] == "HudiTable0"] == [
-        DEFAULT_TABLE
-    ]
-    assert load(ROOT / "conf").notice == ""
-
-
 def test_the_line_of_a_mistake_counts_comments(tmp_path: Path) -> None:
     file = write(tmp_path, "// one\n\t// two\n[\n  x // three\n]")
     assert refusal(tmp_path) == (
@@ -149,13 +139,4 @@ def test_what_looks_like_a_mistake_is_refused_in_one_error(tmp_path: Path) -> No
         "'startup.mode'?); "
         "group 'producer.config.0' has an unknown key 'properties.groupid'; "
         "group 'producer.config.0' has an unknown key 'start.mode'"
-    )
-
-
-def test_without_kafka_s_groups_the_table_s_must_be_there(tmp_path: Path) -> None:
-    run, _ = json.loads((HUDI / "application_properties.json").read_text())
-    file = write(tmp_path, [run])
-    assert refusal(tmp_path) == (
-        f"no group 'HudiTable0' in {file}; groups found: kinesis.analytics.flink.run.options; "
-        f"add it with the keys {KEYS}"
     )

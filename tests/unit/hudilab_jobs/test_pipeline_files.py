@@ -92,7 +92,8 @@ def test_a_pipeline_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_pipeline_that_is_not_there(tmp_path: Path) -> None:
     file = own(tmp_path)
-    named = ("'pipeline.order'", str(file.with_name("order.json")), "(pipelines: orders)")
+    meant = "(pipelines: orders) (did you mean 'orders'?)"
+    named = ("'pipeline.order'", str(file.with_name("order.json")), meant)
     remedy = "; create that file with the keys source.format, source.path, table.name, record.key "
     with refused(ConfigError, *named, remedy=f"{remedy}and ordering"):
         find_group(load(tmp_path), "order")

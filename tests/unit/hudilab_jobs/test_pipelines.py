@@ -25,9 +25,6 @@ GROUP = {
 
 
 CASES = read_cases(__file__)
-KEYS = (
-    "create that file with the keys source.format, source.path, table.name, record.key and ordering"
-)
 
 
 def test_a_group_is_a_source_and_a_table(tmp_path: Path) -> None:
@@ -60,15 +57,6 @@ def test_a_backslash_before_a_letter_stays(
 ) -> None:
     write(tmp_path, [group(), group("pipeline.flights", GROUP | {"source.options": text})])
     assert pipelines(load(tmp_path))["flights"].options() == options
-
-
-def test_a_runtime_overrides_a_key(tmp_path: Path) -> None:
-    write(tmp_path, [group(), group("pipeline.flights", GROUP)])
-    on_s3 = {"source.path": "s3://bucket/flights"}
-    write(tmp_path / "docker", [group("pipeline.flights", on_s3)])
-    flights = pipelines(load(tmp_path, "DOCKER"))["flights"]
-    assert isinstance(flights, FilePipeline)
-    assert (flights.source_path, flights.source_format) == ("s3://bucket/flights", "csv")
 
 
 REST = {"table.name": "visits", "record.key": "id", "ordering": "kafka_offset"}
@@ -129,20 +117,7 @@ TABLES = {
 
 @pytest.mark.parametrize(
     ("tables", "failed", "remedy"),
-    [
-        ("a, b", (), ""),
-        ("a, other", ("no group 'pipeline.other'",), "and ordering"),
-        (
-            "a, files",
-            ("'pipeline.all'", "'tables'", "files reads csv files"),
-            "leave it out, and run it by itself: hudilab stream files",
-        ),
-        (
-            "a, b, c",
-            ("'pipeline.all'", "'tables'", "a and c both write table visits"),
-            "give each pipeline its own table.name",
-        ),
-    ],
+    CASES["one query"],
 )
 def test_pipelines_of_one_query(
     tmp_path: Path, tables: str, failed: tuple[str, ...], remedy: str
@@ -163,12 +138,3 @@ def test_pipelines_of_one_query(
 def test_a_group_without_a_format(tmp_path: Path) -> None:
     message = file_refusal(tmp_path, [group(), group("pipeline.a", REST | {"topic.name": "a"})])
     assert message == "group 'pipeline.a' has no key 'source.format'"
-
-
-def test_a_name_that_is_nearly_that_of_a_pipeline(tmp_path: Path) -> None:
-    write(tmp_path, [group(), group("pipeline.flights", GROUP), group("pipeline.b", GROUP)])
-    meant = "(pipelines: flights, b) (did you mean 'flights'?)"
-    with refused(ConfigError, "'pipeline.flihgts'", meant, remedy=KEYS):
-        find_groups(load(tmp_path), "flihgts")
-    with refused(ConfigError, "'pipeline.weather'", remedy=f"b); {KEYS}"):
-        find_groups(load(tmp_path), "weather")

@@ -44,18 +44,6 @@ def test_a_savepoint_and_the_commit_it_keeps_are_two_instants() -> None:
         ]
 
 
-def test_oldest_first_whatever_the_listing() -> None:
-    names = ["20261121035712296_20261121035713712.commit", f"{AT}_{END}.deltacommit"]
-    assert [parse_instant.action for parse_instant in parse_instants(names)] == [
-        "deltacommit",
-        "commit",
-    ]
-    assert [parse_instant.action for parse_instant in parse_instants(names[::-1])] == [
-        "deltacommit",
-        "commit",
-    ]
-
-
 @pytest.mark.parametrize("name", CASES["no instants"])
 def test_other_files_are_no_instants(name: str) -> None:
     assert parse_instants([name]) == []
@@ -105,7 +93,3 @@ def test_more_than_26_file_groups_have_two_letters() -> None:
     ids = (f"{number:08x}-8f7a-4c3b-9d2e-1f0a5b4c3d2e-0" for number in range(28))
     names = tree_of(f"{id}_0-1-{n}_{FIRST}.parquet" for n, id in enumerate(ids)).splitlines()
     assert sorted(names, key=len)[-2:] == ["AA_w_t1.parquet", "AB_w_t1.parquet"]
-
-
-def test_a_folder_without_files_is_an_empty_tree() -> None:
-    assert tree_of([]) == ""

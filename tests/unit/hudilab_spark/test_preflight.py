@@ -8,11 +8,12 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from cases import read_cases
 from refusals import refused
 
 from hudilab.errors import PathError, SessionError
@@ -31,6 +32,8 @@ from hudilab_spark.preflight import (
     problems,
     temporary_folder,
 )
+
+CASES = read_cases(__file__)
 
 SHOW = """
 import sys
@@ -86,18 +89,12 @@ def test_a_limit_of_the_shell(
 
 @pytest.mark.parametrize(
     ("line", "file", "text", "limit"),
-    [
-        ("0::/user.slice/me.scope", "user.slice/memory.max", "524288000\n", 500),
-        ("0::/", "memory.max", "max\n", None),
-        ("5:cpu,memory:/docker/1", "memory/docker/1/memory.limit_in_bytes", "1048576000\n", 1000),
-        # In a container the path is that of the machine, and only the root is there.
-        ("5:memory:/docker/1", "memory/memory.limit_in_bytes", "1048576000\n", 1000),
-        ("4:cpu:/docker/1", "cpu/memory.limit_in_bytes", "1048576000\n", None),
-    ],
+    CASES["control groups"],
 )
 def test_limits_of_control_groups(
     tmp_path: Path, line: str, file: str, text: str, limit: int | None
 ) -> None:
+    """In a container, the path is that of the machine, and only the root is there."""
     proc, mounted = tmp_path / "cgroup", tmp_path / "mounted"
     proc.write_text(f"1:name=systemd:/x\n{line}\n")
     (mounted / file).parent.mkdir(parents=True)
@@ -188,17 +185,9 @@ def test_starts_at_the_same_time_remove_the_same_folders(
 
 def test_a_name_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """/etc/hosts without localhost, or with another machine's address."""
-
-    def answer(address: str) -> Callable[[str], str]:
-        def resolve(name: str) -> str:
-            if not address:
-                raise OSError(-2, "Name or service not known")
-            return address
-
-        return resolve
-
-    for address in ("", "10.1.2.3"):
-        monkeypatch.setattr(socket, "gethostbyname", answer(address))
+    unknown = OSError(-2, "Name or service not known")
+    for answer in (unknown, ["10.1.2.3"]):
+        monkeypatch.setattr(socket, "gethostbyname", Mock(side_effect=answer))
         [problem] = preflight._loopback()
         assert "localhost" in str(problem)
         assert str(problem).endswith("add this line to /etc/hosts: 127.0.0.1 localhost")

@@ -12,11 +12,14 @@ from botocore.exceptions import (
     SSLError,
 )
 from botocore.parsers import ResponseParserError
+from cases import read_cases
 
 from hudilab.errors import S3Error
 from hudilab.settings import load_settings
 from hudilab_spark.conf import needed
 from hudilab_spark.s3 import _elsewhere, _unreached, endpoint, spark_settings, storage_options
+
+CASES = read_cases(__file__)
 
 NAMES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 LOCAL = load_settings(env={})
@@ -31,13 +34,7 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("service", "all_services", "url"),
-    [
-        ("", "", ""),
-        ("http://127.0.0.1:9000", "", "http://127.0.0.1:9000"),
-        ("", "https://s3.example.org/", "https://s3.example.org"),
-        ("http://a:1", "http://b:2", "http://a:1"),
-        (" ", "http://b:2", "http://b:2"),
-    ],
+    CASES["endpoints"],
 )
 def test_the_service_s_own_name_stands_above_the_general_one(
     service: str, all_services: str, url: str, monkeypatch: pytest.MonkeyPatch

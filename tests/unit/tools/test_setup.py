@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import os
 import re
@@ -13,9 +12,9 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import bootstrap
 import pytest
 import yaml
 from cases import read_cases
@@ -41,39 +40,14 @@ DATABASE = (ROOT / "requirements-database.lock").read_text()
 HERE = list(sys.version_info[:2])
 
 
-def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-bootstrap, gates = tool("bootstrap"), tool("gates")
-
-
-def entries(lock: str) -> dict[str, tuple[str, int]]:
-    """Package -> (pin with marker, number of hashes)."""
-    results: dict[str, tuple[str, int]] = {}
+def pins(lock: str) -> dict[str, str]:
+    """Package -> version; each block is a pin with its hashes, and nothing else."""
+    versions: dict[str, str] = {}
     for block in re.split(r"\n(?=\S)", lock.rstrip("\n")):
-        pin, *hashes = block.split(" \\\n")
-        valid = [line for line in hashes if re.fullmatch(r" +--hash=sha256:[0-9a-f]{64}", line)]
-        assert len(valid) == len(hashes), block
-        results[canonicalize_name(pin.split("==")[0])] = (pin, len(hashes))
-    return results
-
-
-def unpinned(requirements: list[str], lock: str) -> list[str]:
-    """What a lock does not pin to a version that fits, with a hash."""
-    pins = entries(lock)
-    without_hashes = [name for name, (pin, hashes) in pins.items() if "==" not in pin or not hashes]
-    for wanted in map(Requirement, requirements):
-        pin, _ = pins.get(canonicalize_name(wanted.name), ("", 0))
-        version = pin.split(" ;")[0].partition("==")[2]
-        if not version or Version(version) not in wanted.specifier:
-            without_hashes.append(str(wanted))
-    return without_hashes
+        assert re.fullmatch(r"\S+==\S+( ; .+)?( \\\n +--hash=sha256:[0-9a-f]{64})+", block), block
+        name, _, version = block.split()[0].partition("==")
+        versions[canonicalize_name(name)] = version
+    return versions
 
 
 LOCKS = {
@@ -85,20 +59,14 @@ LOCKS = {
 
 def test_a_lock_pins_every_direct_dependency_with_hashes() -> None:
     for lock, wanted in LOCKS.items():
-        assert unpinned(wanted, lock) == []
-        # No host and no folder of one machine.
-        assert not re.search(r"://|find-links|index-url|@ file|^-", lock, re.MULTILINE)
-    # Without the markers: what only some systems need at run time, all may need for tests.
-    runtime, dev, database = (
-        {name: pin.split(" ;")[0] for name, (pin, _) in entries(lock).items()} for lock in LOCKS
-    )
-    assert runtime.items() <= dev.items()
-    assert database.items() <= dev.items()
+        for requirement in map(Requirement, wanted):
+            assert Version(pins(lock)[canonicalize_name(requirement.name)]) in requirement.specifier
+        assert pins(lock).items() <= pins(DEV).items()
     # What builds the packages is locked, too, and the set-up installs the lock in parts.
     blocks = bootstrap.requirement_blocks(RUNTIME, bootstrap.BUILD_TOOLS)
-    assert sorted(entries(blocks)) == ["packaging", "setuptools", "wheel"]
+    assert sorted(pins(blocks)) == ["packaging", "setuptools", "wheel"]
     parts = bootstrap.shares(RUNTIME)
-    assert list(entries(parts[0])) == ["pyspark"]
+    assert list(pins(parts[0])) == ["pyspark"]
     assert sorted("".join(parts).splitlines()) == sorted(RUNTIME.splitlines())
 
 
@@ -124,7 +92,7 @@ def test_packages_are_verified_against_their_hashes(
     assert len(runs) > 3
     for run in runs[:-1]:
         assert "--require-hashes" in run
-        assert all(hashes for _, hashes in entries(Path(run[-1]).read_text("utf-8")).values())
+        assert pins(Path(run[-1]).read_text("utf-8"))
     assert runs[-1] == ["--no-deps", "--no-build-isolation", "-e", str(checkout)]
 
 
@@ -219,12 +187,7 @@ def test_the_supported_versions_are_everywhere_the_same() -> None:
     assert named == list(bootstrap.SUPPORTED)
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "check.yml").read_text())
     assert workflow["jobs"]["check"]["strategy"]["matrix"]["python"] == named
-    first, last = named[0], named[-1]
-    assert supported()["Python"] == f"{first} to {last}"
-    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
-    assert tools["mypy"]["python_version"] == first
-    assert tools["ruff"]["target-version"] == f"py{first.replace('.', '')}"
-    assert f"{bootstrap.NEEDED} on Linux" in (ROOT / "README.md").read_text()
+    assert supported()["Python"] == f"{named[0]} to {named[-1]}"
 
 
 def program(path: Path, line: str) -> Path:
@@ -330,44 +293,32 @@ def test_pip_takes_sources_and_nothing_else(
 ) -> None:
     conf = """[global]
 index-url = https://mirror.example/simple
-extra_index_url =
-    https://a.example/simple
-    https://b.example/simple
 cert = /global.pem
 target = /tmp/x
 [install]
 cert = /install.pem
-no-binary = :all:
 user = true
-[download]
-proxy = http://other
 """
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     (tmp_path / "pip.conf").write_text(conf)
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-    monkeypatch.setenv("PIP_USER", "1")
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "33")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     setup = bootstrap.Setup(tmp_path, tmp_path / "log", False)
     setup.python = sys.executable
-    assert not {"PIP_USER", "PYTHONPATH", "PIP_DEFAULT_TIMEOUT"} & setup.env.keys()
+    assert "PIP_DEFAULT_TIMEOUT" not in setup.env
     chosen = setup.sources()
     wanted = {
         "PIP_INDEX_URL": "https://mirror.example/simple",
-        "PIP_EXTRA_INDEX_URL": "\nhttps://a.example/simple\nhttps://b.example/simple",
         "PIP_CERT": "/install.pem",
         "PIP_DEFAULT_TIMEOUT": "33",
     }
     # A pip.conf of the whole machine may add to it.
     assert {name: chosen.get(name) for name in wanted} == wanted
-    assert not {"PIP_USER", "PIP_TARGET", "PIP_NO_BINARY"} & chosen.keys()
-    assert chosen.get("PIP_PROXY") != "http://other"
+    assert not {"PIP_USER", "PIP_TARGET"} & chosen.keys()
     (tmp_path / "pip.conf").write_text("index-url = x\n")
-    with pytest.raises(bootstrap.SetupError) as caught:
+    with pytest.raises(bootstrap.SetupError, match="; correct or remove that file, then run: make"):
         setup.sources()
-    assert f"{tmp_path}/pip.conf" in str(caught.value)
-    assert str(caught.value).endswith("; correct or remove that file, then run: make setup")
 
 
 @pytest.mark.deep
@@ -395,19 +346,13 @@ def test_a_failing_pip_is_one_line_and_leaves_no_stamp(checkout: Path) -> None:
 
 @pytest.mark.network
 @pytest.mark.deep
-@pytest.mark.parametrize("number", bootstrap.SUPPORTED)
-def test_a_fresh_clone_runs_on_each_python(tmp_path: Path, number: str) -> None:
-    """Each Python of this machine; in a path that people have."""
-    path = bootstrap.pythons().get(number)
-    if not path:
-        pytest.skip(f"no Python {number} on this machine")
+def test_a_fresh_clone_runs_in_a_path_that_people_have(tmp_path: Path) -> None:
     folder = tmp_path / "o'brien j\u00fcrgen" / "clone"
     subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
     shutil.copytree(ROOT / "jars" / "core", folder / "jars" / "core", copy_function=os.link)
-    make = ["make", "--no-print-directory"]
     env = os.environ | {"HUDILAB_HOME": "", "MAKELEVEL": "", "MAKEFLAGS": "", "VIRTUAL_ENV": ""}
     done = subprocess.run(
-        [*make, "run", f"PYTHON={path}"],
+        ["make", "--no-print-directory", "run"],
         cwd=folder,
         env=env,
         capture_output=True,
@@ -416,5 +361,3 @@ def test_a_fresh_clone_runs_on_each_python(tmp_path: Path, number: str) -> None:
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert done.stdout.splitlines()[-1].startswith("hudilab: rows=5000 commits=5 partitions=11 ")
-    made = json.loads((folder / ".venv" / bootstrap.STAMP).read_text())
-    assert made["python"] == [int(part) for part in number.split(".")]
