@@ -21,7 +21,7 @@ from hudi_sink.metadata import (
     overlap_options,
 )
 from hudi_sink.repairs import foreign_groups
-from hudi_sink.service_schedule import tidy_options
+from hudi_sink.service_schedule import service_options
 from hudilab.errors import TableError
 from hudilab.files import read_properties
 from hudilab.table import TableSpec
@@ -108,7 +108,7 @@ def test_nor_can_an_option_combine_them(option: str) -> None:
     extra = {option: "org.apache.hudi.DefaultSparkRecordMerger"}
     assert indexed("SIMPLE").write_options(extra)[option] == extra[option]
     for index in (*GLOBAL, "RECORD_LEVEL_INDEX"):
-        with refused(TableError, f"option {option!r}", "JVM", index, remedy="; leave it out"):
+        with refused(TableError, f"option {option!r}", "JVM", index, remedy="; remove it"):
             indexed(index).write_options(extra)
 
 
@@ -181,14 +181,15 @@ def test_keys_of_times_are_written_as_avro_writes_them() -> None:
 def test_the_services_of_a_batch(case: dict[str, Any]) -> None:
     """Appends are tidied once in twenty; upserts compact large logs often, small ones rarely."""
     written = {"written": case["written"]} if "written" in case else {}
-    assert tidy_options(spec(**case["spec"]), case["batch"], **written) == case["options"]
+    assert service_options(spec(**case["spec"]), case["batch"], **written) == case["options"]
 
 
 def test_services_are_not_planned_if_too_little_was_written() -> None:
     upserted = spec(operation="upsert", table_type="MERGE_ON_READ")
 
     def runs(batch_id: int, written: int) -> bool:
-        return tidy_options(upserted, batch_id, written=written)["hoodie.compact.inline"] == "true"
+        options = service_options(upserted, batch_id, written=written)
+        return options["hoodie.compact.inline"] == "true"
 
     little, much = 4 * 1024 * 1024 - 1, 4 * 1024 * 1024
     assert [number for number in range(201) if runs(number, little)] == [
@@ -413,7 +414,7 @@ def test_a_lock_that_protects_nothing() -> None:
     locks, name = "org.apache.hudi.client.transaction.lock", "'hoodie.write.lock.provider'"
     in_jvm = f"'{locks}.InProcessLockProvider'"
     for table, more in (
-        ("file:///w/lab/t", ", or leave out lock= to use the table's own lock file"),
+        ("file:///w/lab/t", ", or omit lock= to use the table's own lock file"),
         ("s3a://b/t", ""),
     ):
         remedy = f"add {name}, for example {in_jvm} for streams of one driver{more}"
