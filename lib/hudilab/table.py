@@ -377,7 +377,7 @@ def _refused(spec: TableSpec, name: str) -> str:
         return f"belongs to the spec; {instead}"
     mergers = (MERGER, f"{WRITE}record.merger.impls")
     if name in mergers and spec.index in GLOBAL_INDEXES + RECORD_INDEXES:
-        return f"can end the JVM with {spec.index}; leave it out"
+        return f"can end the JVM with {spec.index}; remove it"
     if name == VALIDATORS and spec.operation == "bulk_insert":
         return (
             "is ignored by bulk_insert, so bad rows would be committed; set TableSpec.operation "
@@ -483,13 +483,13 @@ OPTIONS = (
         ENCODED,
         lambda spec: _if(spec.partition),
         "Any value can be a partition: %, :, / and blanks are encoded in paths.",
-        instead="leave it out: new tables encode partition values, existing ones stay as they are",
+        instead="remove it: new tables encode partition values, existing ones stay as they are",
     ),
     Option(
         f"{WRITE}hive_style_partitioning",
         lambda spec: "true",
         "Directories are named column=value.",
-        instead="leave it out: partitions are always column=value",
+        instead="remove it: partitions are always column=value",
         label="hive style",
         default="true",
     ),
@@ -511,7 +511,7 @@ OPTIONS = (
         "hoodie.table.timeline.timezone",
         lambda spec: "UTC",
         "Instants read the same on every machine.",
-        instead="leave it out: instants are always UTC",
+        instead="remove it: instants are always UTC",
         label="time zone",
         default="UTC",
     ),
@@ -519,7 +519,7 @@ OPTIONS = (
         "hoodie.datasource.compaction.async.enable",
         lambda spec: _if(spec.logs(), "false"),
         "No compaction alongside the stream: it can keep the JVM from exiting.",
-        instead=f"leave it out: {ASYNC_EXITS}",
+        instead=f"remove it: {ASYNC_EXITS}",
     ),
     Option(
         INLINE,
@@ -619,7 +619,7 @@ OPTIONS = (
     Option(
         f"{WRITE}streaming.ignore.failed.batch",
         _never,
-        instead="leave it out: it silently loses the rows of a failed batch",
+        instead="remove it: it silently loses the rows of a failed batch",
     ),
 )
 # Name -> what to do instead of setting it.

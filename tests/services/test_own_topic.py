@@ -56,7 +56,7 @@ def make(spark: SparkSession, tmp_path: Path, settings: Settings, kafka: Access)
 @pytest.mark.deep
 def test_json(make: Make) -> None:
     own = make(quarantine="true")
-    assert own.check().endswith("before the first message is there; nothing was written")
+    assert own.check().endswith("before the first message arrives; nothing was written")
     own.send(*as_json(*GOOD), b"{", b'{"id": "seven"}', None)
     shown = own.check()
     for problem in ("it is not one JSON object", 'column id has "seven"', "it has no value (a tom"):

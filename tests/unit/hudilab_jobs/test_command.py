@@ -25,7 +25,7 @@ from hudilab_jobs import short_errors
         ),
         (
             OSError(28, "No space left on device"),
-            "[Errno 28] No space left on device; make room on that disk and start again",
+            "[Errno 28] No space left on device; free space on that disk and start again",
         ),
     ],
 )

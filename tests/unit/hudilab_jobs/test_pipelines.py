@@ -135,7 +135,7 @@ TABLES = {
         (
             "a, files",
             ("'pipeline.all'", "'tables'", "files reads csv files"),
-            "leave it out, and run it by itself: hudilab stream files",
+            "remove it, and run it separately: hudilab stream files",
         ),
         (
             "a, b, c",
