@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hudilab_cli.servers.database import Database
     from hudilab_lessons.lesson import Lab
 
-PATIENCE = 60.0  # seconds
+TIMEOUT = 60.0  # seconds
 VICTIM = "hudilab_lessons.programs.killed_stream"
 
 
@@ -45,13 +45,13 @@ def reset(database: Database, worker: Connect, name: str) -> psycopg.Connection[
     if worker.status(name):
         worker.request("PUT", f"{path}/stop")
         # Its position would lead into the earlier database.
-        wait_for(lambda: _is_done(worker, "DELETE", f"{path}/offsets"), PATIENCE, "its stop")
+        wait_for(lambda: _is_done(worker, "DELETE", f"{path}/offsets"), TIMEOUT, "its stop")
         worker.request("DELETE", path)
     with database.connect() as connection:
         slot = f"FROM pg_replication_slots WHERE slot_name = '{name}'"
         wait_for(
             lambda: not connection.execute(f"SELECT active {slot} AND active").fetchall(),
-            PATIENCE,
+            TIMEOUT,
             f"the end of slot {name}",
         )
         connection.execute(f"SELECT pg_drop_replication_slot(slot_name) {slot}")
@@ -89,7 +89,7 @@ def wait_until_sent(connection: psycopg.Connection[tuple[Any, ...]], name: str) 
     """
     slot = f"FROM pg_replication_slots WHERE slot_name = '{name}'"
     query = f"SELECT {slot} AND active"  # the snapshot is over
-    wait_for(lambda: connection.execute(query).fetchall(), PATIENCE, f"the slot of {name!r}")
+    wait_for(lambda: connection.execute(query).fetchall(), TIMEOUT, f"the slot of {name!r}")
     (position,) = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or ("",)
     what = f"connector {name!r} to send the database's changes"
 
@@ -99,7 +99,7 @@ def wait_until_sent(connection: psycopg.Connection[tuple[Any, ...]], name: str) 
         query = f"SELECT {slot} AND confirmed_flush_lsn >= '{position}'::pg_lsn"
         return bool(connection.execute(query).fetchall())
 
-    wait_for(is_sent, PATIENCE, what)
+    wait_for(is_sent, TIMEOUT, what)
 
 
 def compare(

@@ -30,7 +30,7 @@ from hudilab_lessons.timeline import INSTANT, instants
 
 # Variables of a session that a separate program must not inherit.
 SESSION = ("PYSPARK_", "HUDILAB_LOG_FILE")
-PATIENCE = 180.0  # seconds
+TIMEOUT = 180.0  # seconds
 VICTIM = "hudilab_lessons.programs.killed_sink"
 
 
@@ -176,7 +176,7 @@ class SlowWrite:
         self._thread = Thread(target=self._write, args=(write, held))
         Thread(target=self._serve, daemon=True).start()
         self._thread.start()
-        ends = time.monotonic() + PATIENCE
+        ends = time.monotonic() + TIMEOUT
         while not self._stopped.wait(0.1):
             if not self._thread.is_alive() or time.monotonic() > ends:
                 error = self.finish()
@@ -209,7 +209,7 @@ class SlowWrite:
             Thread(target=self._release, args=(connections[-1],), daemon=True).start()
 
     def _release(self, connection: socket.socket) -> None:
-        self._released.wait(PATIENCE)
+        self._released.wait(TIMEOUT)
         connection.close()
 
 
@@ -279,7 +279,7 @@ def kill_when(condition: Callable[[], bool], program: str, job: Mapping[str, Any
             stderr=errors,
             start_new_session=True,
         )
-        ends = time.monotonic() + PATIENCE
+        ends = time.monotonic() + TIMEOUT
         try:
             while not condition():
                 if running.poll() is not None or time.monotonic() > ends:

@@ -232,7 +232,7 @@ def test_the_command_shows_offsets_lag_and_messages(
     ("arguments", "failed", "remedy"),
     [
         (["no-such"], "no topic 'no-such' at ", "; create it, or fix topic.name"),
-        (["--tail", "3"], "0 are named", "; name one: hudilab topics --tail 3 TOPIC"),
+        (["--tail", "3"], "0 are named", "; choose one: hudilab topics --tail 3 TOPIC"),
         (["--servers", "b-1.example:9098"], "requires IAM", "the cluster's SASL/SCRAM servers"),
         (["--servers", "broker"], "'broker' is not host:port", "--servers localhost:9092"),
         (

@@ -109,7 +109,7 @@ def test_a_server_that_does_not_answer(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, kind: type[process.Server], title: str
 ) -> None:
     """Its process is ended, and its record is there for the next start's port."""
-    monkeypatch.setattr(process, "PATIENCE", 0.1)
+    monkeypatch.setattr(process, "START_TIMEOUT", 0.1)
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
     plan = process.Plan(command, NOWHERE, lambda: False)
     log = settings.home / "services" / kind.name / f"{kind.name}.log"
@@ -233,7 +233,7 @@ def test_the_templates_are_filled_in(settings: Settings) -> None:
 
 
 def test_a_user_that_the_broker_does_not_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "PATIENCE", 0.1)
+    monkeypatch.setattr(process, "START_TIMEOUT", 0.1)
     assert refusal(kafka._add_user, Access(NOWHERE), "ada", "secret") == (
         "Kafka did not add user 'ada' (no answer); start it again with the same --user"
     )

@@ -59,7 +59,7 @@ def test_a_program_that_is_not_there_when_it_should_be(
         "the program that was to be killed ended by itself: ValueError: no table; fix it and run "
         "the cell again"
     )
-    monkeypatch.setattr(faults, "PATIENCE", 0.0)
+    monkeypatch.setattr(faults, "TIMEOUT", 0.0)
     with pytest.raises(WaitError) as caught:
         kill_when(lambda: False, "sleeps", {})
     assert str(caught.value) == (
