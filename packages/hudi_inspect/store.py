@@ -251,7 +251,7 @@ class DiskStore:
         if follow:
             real = os.path.realpath(real)
         if not real.startswith(self._inside) or name in ("", ".", ".."):
-            raise Unreadable("is a link to a path outside the table")
+            raise Unreadable("is outside the table")
         return real
 
     def each(self, read: Callable[[A], T], items: Iterable[A]) -> list[T]:

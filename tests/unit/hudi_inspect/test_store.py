@@ -223,5 +223,5 @@ def test_no_right_to_read(table: HandMade) -> None:
     closed.chmod(0o755)
     assert os.read(reader, 4096).decode() == (
         f"cannot read {closed}: permission denied; ask its owner for read access, or run as a "
-        "user who has it: hudi-inspect TABLE"
+        "user with read access: hudi-inspect TABLE"
     )

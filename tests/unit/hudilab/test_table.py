@@ -140,7 +140,7 @@ def test_a_decimal_is_refused_where_changes_are_stored() -> None:
 @pytest.mark.parametrize(("role", "kind", "instead"), CASES["bad types"])
 def test_a_type_that_is_no_key_partition_or_ordering(role: str, kind: str, instead: str) -> None:
     name = instead.partition("(")[2].partition(")")[0]
-    remedy = f"; make a column of it, such as {instead}, and name that instead"
+    remedy = f"; derive a column from it, such as {instead}, and name that instead"
     for operation in ("bulk_insert", "upsert"):
         table = spec(record_key=("reading_id",), operation=operation)
         with refused(TableError, f"{role} names {name} ({kind}), and Hudi", remedy=remedy):
