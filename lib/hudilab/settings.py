@@ -62,16 +62,16 @@ class Settings:
         Raises:
             ConfigError: The group's keys do not fit the model.
         """
-        found = self.groups.get(name)
-        if found is None or isinstance(found, model):
-            return found
-        keys = found.model_dump(by_alias=True) if isinstance(found, Group) else found
-        made, problems = validated(name, keys, model)
-        if problems or not isinstance(made, model):
+        group = self.groups.get(name)
+        if group is None or isinstance(group, model):
+            return group
+        keys = group.model_dump(by_alias=True) if isinstance(group, Group) else group
+        valid, problems = validated(name, keys, model)
+        if problems or not isinstance(valid, model):
             file = self.origin(name, problems[0][0] if problems else "")
             texts = "; ".join(text for _, text in problems)
             raise ConfigError(f"{file}: {texts}", "fix the file")
-        return made
+        return valid
 
     def origin(self, group: str, key: str) -> Path:
         """Return the file with a group's key, or the file to add the key to."""

@@ -43,7 +43,7 @@ class HealthCheck(NamedTuple):
         )
 
 
-class Batch(NamedTuple):
+class StreamBatch(NamedTuple):
     """A batch of a stream, and the instant that wrote it."""
 
     instant: Instant
@@ -200,19 +200,19 @@ def _archive(snapshot: TableSnapshot) -> HealthCheck:
     )
 
 
-def batches_of(instants: Collection[Instant]) -> Iterator[Batch]:
+def batches_of(instants: Collection[Instant]) -> Iterator[StreamBatch]:
     """Yield the batches of the lab's writers and of Hudi's own sinks, in order of completion."""
     seen: dict[str, int] = {}
     for instant in sorted(instants, key=lambda instant: instant.end):
         extra = instant.commit.extra if instant.commit else {}
         if QUERY in extra and (number := _number(extra.get(BATCH))) is not None:
-            yield Batch(instant, extra[QUERY], number)
+            yield StreamBatch(instant, extra[QUERY], number)
         elif SINK in extra:
             # A commit repeats every stream's last batch, and only its own stream's is new.
             for query, value in parse_map(extra[SINK]).items():
                 number = _number(value)
                 if number is not None and seen.get(query) != number:
-                    yield Batch(instant, query, number)
+                    yield StreamBatch(instant, query, number)
                     seen[query] = number
 
 

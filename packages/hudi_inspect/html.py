@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hudi_inspect.about import about
-from hudi_inspect.health import Batch, HealthCheck
+from hudi_inspect.health import HealthCheck, StreamBatch
 from hudi_inspect.names import Instant, moment
 from hudi_inspect.slices import Slice
 from hudi_inspect.units import brief, iso, many, plain, size, to_script
@@ -109,7 +109,7 @@ def _data(snapshot: TableSnapshot) -> Iterator[str]:
     yield "}"
 
 
-def _instant(instant: Instant, batch: Batch | None, is_detailed: bool) -> dict[str, Any]:
+def _instant(instant: Instant, batch: StreamBatch | None, is_detailed: bool) -> dict[str, Any]:
     """Return the page's data of an instant; the script adds defaults."""
     shown: dict[str, Any] = {
         "t": plain(instant.time),

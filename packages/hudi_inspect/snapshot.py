@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from hudi_inspect.archive import Archive
 from hudi_inspect.content import MAX_CONTENT, parse_content
 from hudi_inspect.errors import InspectError, Unreadable
-from hudi_inspect.health import Batch, HealthCheck, batches_of, check_health
+from hudi_inspect.health import HealthCheck, StreamBatch, batches_of, check_health
 from hudi_inspect.names import Entry, Instant, instants_of, moment, parse_file
 from hudi_inspect.plans import pending_compactions, retained_by_cleans
 from hudi_inspect.properties import read_table_properties
@@ -61,7 +61,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableSummary:
     """The table's properties, and the totals of a snapshot query."""
 
     uri: str
@@ -194,10 +194,10 @@ class TableSnapshot:
         )
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> TableSummary:
         """The table's properties, and the totals of a snapshot query."""
         partitions = self.partitions
-        return Table(
+        return TableSummary(
             uri=self.uri,
             name=self.name,
             type=self.properties["hoodie.table.type"],
@@ -227,12 +227,12 @@ class TableSnapshot:
         return "BUCKET" if self.has_buckets else None
 
     @cached_property
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[StreamBatch]:
         """The batches of streams, in order of completion."""
         return list(batches_of(self.history))
 
     @cached_property
-    def writers(self) -> list[Batch]:
+    def writers(self) -> list[StreamBatch]:
         """The last batch of each stream, by query."""
         last = {batch.query: batch for batch in self.batches}
         return [last[query] for query in sorted(last)]

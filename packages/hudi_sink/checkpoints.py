@@ -48,7 +48,7 @@ class Owner(NamedTuple):
         return " ".join(map(str, self))
 
 
-class Plan(NamedTuple):
+class PlannedBatch(NamedTuple):
     """What a batch reads: a digest, and the entries of the sources' logs (see `entries`)."""
 
     digest: str
@@ -119,7 +119,7 @@ class CheckpointFiles:
             )
         return text
 
-    def plan(self, batch: int) -> Plan:
+    def plan(self, batch: int) -> PlannedBatch:
         """Return what a planned batch reads; keep its offsets for the next batch."""
         texts = {-1: ""} | self._offsets
         for number in (batch - 1, batch):
@@ -128,7 +128,7 @@ class CheckpointFiles:
         self._offsets = {batch: texts[batch]}
         before, upto = texts[batch - 1], texts[batch]
         entries = self.entries(before, upto)
-        return Plan(offsets_digest(before, upto, entries), entries)
+        return PlannedBatch(offsets_digest(before, upto, entries), entries)
 
     def forget(self) -> None:
         """Discard the cached offsets."""
@@ -203,7 +203,7 @@ class CheckpointFiles:
         """Return the owner's file as text; the file must exist."""
         return read_text(self._spark, self.owner_file())
 
-    def noted(self) -> Owner | None:
+    def recorded_owner(self) -> Owner | None:
         """Return the recorded owner; None if no owner, process or machine is recorded."""
         if not exists(self._spark, self.owner_file()):
             return None
@@ -248,8 +248,8 @@ class Fence:
 
     def raise_if_replaced(self, cause: Exception) -> None:
         """Raise StreamError from `cause` if another driver has taken over the checkpoint."""
-        noted = self._files.noted()
-        if noted is not None and str(noted) != self._owner:
+        recorded = self._files.recorded_owner()
+        if recorded is not None and str(recorded) != self._owner:
             raise replaced(self._files.uri) from cause
 
     def condition(self) -> Column:

@@ -158,7 +158,7 @@ class Commits:
         meta = self.meta()
         return set() if meta is None else jvm.file_groups(self._spark, meta)
 
-    def slices(self) -> list[jvm.Slice]:
+    def slices(self) -> list[jvm.LatestSlice]:
         """Return the file slices that readers see now, sorted."""
         meta = self.meta()
         return [] if meta is None else jvm.file_slices(self._spark, meta)

@@ -21,7 +21,7 @@ COMPACTIONS = "filterPendingCompactionTimeline"
 CLUSTERINGS = "filterPendingReplaceOrClusteringTimeline"
 
 
-class Slice(NamedTuple):
+class LatestSlice(NamedTuple):
     """A file slice: `bytes` is the size of its base file, 0 without one."""
 
     partition: str
@@ -189,14 +189,14 @@ def file_groups(spark: SparkSession, meta: Any) -> set[str]:
     return {str(latest.getFileId()) for latest in _latest_slices(spark, meta)}
 
 
-def file_slices(spark: SparkSession, meta: Any) -> list[Slice]:
+def file_slices(spark: SparkSession, meta: Any) -> list[LatestSlice]:
     """Return the file slices that readers see, sorted."""
     slices = []
     for latest in _latest_slices(spark, meta):
         base = latest.getBaseFile()
         size = int(base.get().getFileSize()) if base.isPresent() else 0
         partition, group = str(latest.getPartitionPath()), str(latest.getFileId())
-        slices.append(Slice(partition, group, size, int(latest.getLogFiles().count())))
+        slices.append(LatestSlice(partition, group, size, int(latest.getLogFiles().count())))
     return sorted(slices)
 
 

@@ -234,7 +234,7 @@ class Rewind:
     def _refuse_other_checkpoints(self, known: set[str]) -> None:
         for query, files in self._queries.items():
             # After a restore to before the first batch, only the checkpoint's owner shows a rewind.
-            owner = files.noted()
+            owner = files.recorded_owner()
             ours = owner is not None and owner.run == f"{RUN}-{self._to}"
             if query not in known and not ours:
                 raise TableError(
@@ -274,7 +274,7 @@ class Rewind:
 
     def _refuse_owner(self, files: CheckpointFiles) -> None:
         """Raise TableError unless the last process that used this checkpoint has ended."""
-        owner = files.noted()
+        owner = files.recorded_owner()
         if owner is None or owner.host != socket.gethostname():
             where = f" on {owner.host}" if owner else ""
             raise TableError(

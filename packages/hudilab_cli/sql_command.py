@@ -59,9 +59,9 @@ def statements(settings: Settings, run_id: str = "") -> list[str]:
 
     root = settings.locate(run_id=run_id).table.rsplit("/", 2)[0]
     folder = local_path(root)
-    found = [] if folder and not folder.exists() else open_store(root).tables_below(2)
+    paths = [] if folder and not folder.exists() else open_store(root).tables_below(2)
     lines = []
-    for path in found:
+    for path in paths:
         database, _, table = path.removeprefix(f"{folder or root}/").partition("/")
         if table:
             uri = sql_path(None, f"{root}/{database}/{table}")

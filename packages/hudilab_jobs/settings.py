@@ -43,9 +43,9 @@ def load_settings(
     """
     settings = lab.load_settings(runtime, env, owner=JOBS, file=pipeline)
     consumer, producer = kafka_groups(settings, env)
-    groups = {CONSUMER: consumer, PRODUCER: producer}
-    found = {name: group for name, group in groups.items() if group is not None}
-    return replace(settings, groups={**settings.groups, **found})
+    topics = {CONSUMER: consumer, PRODUCER: producer}
+    groups = {name: group for name, group in topics.items() if group is not None}
+    return replace(settings, groups={**settings.groups, **groups})
 
 
 def topics(settings: Settings) -> tuple[Consumer, Producer]:

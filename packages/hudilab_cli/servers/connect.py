@@ -91,7 +91,7 @@ def start_connect(settings: Settings, *, port: int = 0) -> Connect:
         )
     access = broker.access()
 
-    def prepare(folder: Path) -> process.Plan:
+    def prepare(folder: Path) -> process.Launch:
         jars = _jars(settings)
         address = f"http://{HOST}:{process.server_port(settings, 'connect', port)}"
         secret = read_record(settings.home, "connect").get("password") or token_hex(20)
@@ -102,7 +102,7 @@ def start_connect(settings: Settings, *, port: int = 0) -> Connect:
         main = ("org.apache.kafka.connect.cli.ConnectDistributed", "worker.properties")
         command = [*process.java_command(jars, *flags), *main]
         about = {"password": secret, "broker": access.servers}
-        return process.Plan(command, address, _answers(address, secret), about=about)
+        return process.Launch(command, address, _answers(address, secret), about=about)
 
     def fits(running: Connect) -> bool:
         return bool(running.about["broker"] == access.servers)

@@ -101,7 +101,7 @@ def start_database(settings: Settings, *, port: int = 0) -> Database:
             server is not ready in time, or the running one has another port.
     """
 
-    def prepare(folder: Path) -> process.Plan:
+    def prepare(folder: Path) -> process.Launch:
         install(settings)
         process.check_disk(settings, "database", folder)
         number = process.server_port(settings, "database", port)
@@ -116,7 +116,7 @@ def start_database(settings: Settings, *, port: int = 0) -> Database:
         command = [*program("postgres"), "-D", "data", *pairs]
         ready = _answers(settings, number, secret)
         about = {"password": secret}
-        return process.Plan(command, f"{HOST}:{number}", ready, environment(), about)
+        return process.Launch(command, f"{HOST}:{number}", ready, environment(), about)
 
     return process.start(settings, Database, port, prepare)
 

@@ -51,14 +51,14 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
     """
     events = events or str(settings.home / "spark-events")
 
-    def prepare(folder: Path) -> process.Plan:
+    def prepare(folder: Path) -> process.Launch:
         number = process.server_port(settings, "history", port)
         ui = f"http://{process.HOST}:{number}"
         jars = _write_conf(settings, folder, events, number)
         conf = folder / CONF
         command = spark.command(settings, ["history.HistoryServer"], conf, jars)
         about = {"events": events}
-        return process.Plan(command, ui, lambda: _has_looked(ui), spark.environment(conf), about)
+        return process.Launch(command, ui, lambda: _has_looked(ui), spark.environment(conf), about)
 
     def fits(running: History) -> bool:
         return running.events == events

@@ -85,7 +85,7 @@ def start_broker(
         JavaError: no suitable Java is found.
     """
 
-    def prepare(folder: Path) -> process.Plan:
+    def prepare(folder: Path) -> process.Launch:
         # Relative file names, because Kafka and log4j2 end a path at a comma.
         java = process.java_command(verify(settings.project / "jars", ["broker"]))
         java += ["-Dlog4j2.configurationFile=log4j2.properties"]
@@ -98,7 +98,7 @@ def start_broker(
             _format(java, folder)
         about = {"users": bool(users), "lab": lab, "password": secret}
         command = [*java, "kafka.Kafka", "server.properties"]
-        return process.Plan(command, address, _answers(broker_access(about)), about=about)
+        return process.Launch(command, address, _answers(broker_access(about)), about=about)
 
     def fits(running: Broker) -> bool:
         return bool(users) == bool(running.ca)

@@ -42,11 +42,11 @@ def start_metastore(settings: Settings, *, port: int = 0) -> Metastore:
         JavaError: no suitable Java is found.
     """
 
-    def prepare(folder: Path) -> process.Plan:
+    def prepare(folder: Path) -> process.Launch:
         process.check_disk(settings, "metastore", folder)
         number = process.server_port(settings, "metastore", port)
         uri = f"{SCHEME}{process.HOST}:{number}"
-        return process.Plan(_command(settings, folder, number), uri, lambda: not trouble(uri))
+        return process.Launch(_command(settings, folder, number), uri, lambda: not trouble(uri))
 
     return process.start(settings, Metastore, port, prepare)
 

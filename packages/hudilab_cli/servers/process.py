@@ -86,7 +86,7 @@ class Service(NamedTuple, Generic[S]):
     stop: Callable[[Settings], int | None]
 
 
-class Plan(NamedTuple):
+class Launch(NamedTuple):
     """A server's command, and the check that it answers."""
 
     command: Sequence[str]
@@ -111,7 +111,7 @@ def start(
     settings: Settings,
     kind: type[S],
     port: int,
-    prepare: Callable[[Path], Plan],
+    prepare: Callable[[Path], Launch],
     fits: Callable[[S], bool] = lambda _: True,
 ) -> S:
     """Return the home's running server of a kind, or start one and wait until it answers.
@@ -138,7 +138,7 @@ def start(
     return server
 
 
-def _begin(settings: Settings, name: Name, folder: Path, plan: Plan) -> None:
+def _begin(settings: Settings, name: Name, folder: Path, plan: Launch) -> None:
     server = launch(plan.command, folder / f"{name}.log", plan.env)
     record(settings, name, server, plan.address, **plan.about)
     what = f"{SPECS[name].title} did not answer at {plan.address}"

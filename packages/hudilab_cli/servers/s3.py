@@ -72,12 +72,12 @@ def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
         JavaError: no suitable Java is found.
     """
 
-    def prepare(folder: Path) -> process.Plan:
+    def prepare(folder: Path) -> process.Launch:
         jars = verify(settings.project / "jars", ["s3proxy"])
         process.check_disk(settings, "s3", folder / "data")
         address = f"http://{HOST}:{process.server_port(settings, 's3', port)}"
         command = _command(settings, folder, jars, address)
-        return process.Plan(command, address, _answers(address, *_keys(folder)))
+        return process.Launch(command, address, _answers(address, *_keys(folder)))
 
     return process.start(settings, S3Server, port, prepare)
 

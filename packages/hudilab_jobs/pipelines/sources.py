@@ -305,7 +305,7 @@ class Folder(Source[FilePipeline]):
     _log: SourceLog | None = None
     # The reasons and paths that `unread` has reported, and those of its last call.
     _named: frozenset[tuple[str, str]] = frozenset()
-    _found: set[tuple[str, str]] | None = None
+    _ignored: set[tuple[str, str]] | None = None
     _batch: Sequence[str] = ()  # the URIs of the newest batch's files
     _misnamed: Sequence[str] = ()  # files whose names caused its refusal
     _reads: Any = None  # the second plan that reads the newest batch, if any
@@ -477,11 +477,11 @@ class Folder(Source[FilePipeline]):
         listed = self._listed()
         unread = {why: [file.path for file in files] for why, files in listed.items() if why}
         unread[MODIFIED] = log.modified_since(listed.get("", ()), self.group.uri)
-        found = {(why, path) for why, paths in unread.items() for path in paths}
-        new = found - self._named
-        if self._found is not None:
-            new &= self._found  # a program may write a hidden file and rename it afterwards
-        self._named, self._found = self._named | new, found
+        current = {(why, path) for why, paths in unread.items() for path in paths}
+        new = current - self._named
+        if self._ignored is not None:
+            new &= self._ignored  # a program may write a hidden file and rename it afterwards
+        self._named, self._ignored = self._named | new, current
         fresh = {
             why: [path for path in paths if (why, path) in new] for why, paths in unread.items()
         }

@@ -267,12 +267,12 @@ class Topic(Source[TopicPipeline]):
 
     def _makes(self, names: Sequence[str], column: str, rows: DataFrame, table: DataFrame) -> bool:
         """Return whether the query computes one of the table's columns `names` from `column`."""
-        there = [name for name in names if name in table.columns]
-        if self.group.select is None or not there:
+        columns = [name for name in names if name in table.columns]
+        if self.group.select is None or not columns:
             return column in names
         # Spark prunes unused columns of the query; the view's own plan always has the column.
         nothing = self._spark.createDataFrame(self._spark.sparkContext.emptyRDD(), rows.schema)
-        needed = self.selected(nothing).select(*map(quoted, there))
+        needed = self.selected(nothing).select(*map(quoted, columns))
         plan = needed._jdf.queryExecution().optimizedPlan()
         used = (items(node.references().toSeq()) for node in _plan_nodes(plan))
         return any(attribute.name() == column for attributes in used for attribute in attributes)
