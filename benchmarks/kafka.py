@@ -27,7 +27,7 @@ from hudilab_jobs.generated_prices import Message, price_messages
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.sender import produce
 from hudilab_jobs.kafka.topics import create_topics
-from hudilab_jobs.prices import KEY, read_prices
+from hudilab_jobs.prices import RECORD_KEY, read_prices
 from hudilab_jobs.settings import load_settings
 from hudilab_spark.session import open_session
 from hudilab_spark.streams import drain
@@ -57,7 +57,7 @@ def to_hudi(
     spec = stock_prices.table_spec(location)
     sink = ExactlyOnceSink(spark, spec, location, {"topic": topic})
     rows = source(spark, kafka, topic, limit).select(
-        *KEY, "price", "partition", "offset", "timestamp"
+        *RECORD_KEY, "price", "partition", "offset", "timestamp"
     )
     writer = rows.writeStream.foreachBatch(sink.write_batch)
     return writer.option("checkpointLocation", location.checkpoint), location
@@ -79,7 +79,7 @@ def sinks(
                 home = settings.home / f"parquet{number}"
                 table = str(home / "table")
                 rows = source(spark, kafka, "rows", LIMIT).select(
-                    *KEY, "price", "partition", "offset", "timestamp"
+                    *RECORD_KEY, "price", "partition", "offset", "timestamp"
                 )
                 writer = (
                     rows.writeStream.format("parquet")

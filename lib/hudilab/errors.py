@@ -1,4 +1,4 @@
-"""Errors of the lab, one line that ends with the remedy; and the root cause of others' errors."""
+"""Errors of the lab, lines that end with the remedy, and the root causes of other errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 
-# Not one with a path: the text of an error may be part of another error's.
+# Not with a path, because the text of an error may be part of another error's.
 _COMMAND = re.compile(
     r"(?<![\w/-])hudilab (?=(?:apps|bundle|doctor|inspect|jars|kill|load|progress|quarantine|rewind"
     r"|run|savepoint|services|sql|stream|submit|tidy|topics)\b)"
@@ -21,7 +21,7 @@ _THROWN = re.compile(
     r"(?:\s*Caused by: |: )?"
     r"((?:[\w$]+\.)*[\w$]*(?:Exception|Error|Interrupt)(?::.*)?|\[[A-Z][A-Z0-9_.]+\] .*)"
 )
-# These carry a cause across the bridge between Java and Python, and say nothing themselves.
+# These wrap a cause at the bridge between Java and Python.
 _CARRIER = re.compile(
     r"py4j\.|java\.util\.concurrent\.ExecutionException|[\w.]*PythonException"
     r"|.*Traceback \(most recent call last\):"
@@ -31,12 +31,12 @@ _OWN = re.compile(rf"^{re.escape(__name__)}\.\w+: ")
 
 
 def as_typed(text: str) -> str:
-    """Return a text with the lab's commands as they must be typed here.
+    """Return a text with the lab's commands for this shell.
 
-    That is `hudilab` if the shell finds it, else its path in the virtual environment.
+    The command is `hudilab` if the shell finds it, else its path in the virtual environment.
     """
     tool = Path(sys.prefix, "bin", "hudilab")
-    # Path.is_file raises where another account may not look.
+    # Path.is_file raises an error in a folder without access.
     if shutil.which("hudilab") or not os.path.isfile(tool):  # noqa: PTH113
         return text
     with suppress(OSError, ValueError):
@@ -45,10 +45,10 @@ def as_typed(text: str) -> str:
 
 
 class LabError(Exception):
-    """What went wrong and where (`problem`), and what to do about it (`remedy`).
+    """An error with the failure and its location (`problem`), and the solution (`remedy`).
 
-    As text, both are on one line. If an error lists several problems, `problem` contains each with
-    its remedy, and `remedy` is empty.
+    The text of the error is a line with both. If an error lists several problems, `problem`
+    contains each with its remedy, and `remedy` is empty.
     """
 
     def __init__(self, problem: str, remedy: str = "") -> None:
@@ -56,11 +56,11 @@ class LabError(Exception):
         self.problem, self.remedy = problem, remedy
 
     def __str__(self) -> str:
-        """Return the line, with the lab's commands as they must be typed here."""
+        """Return the line, with the lab's commands for this shell."""
         return as_typed("; ".join(filter(None, (self.problem, self.remedy))))
 
     def _render_traceback_(self) -> list[str]:
-        # IPython shows these lines instead of a stack trace: the text already says what to do.
+        # IPython shows these lines instead of a stack trace, because they contain the remedy.
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -77,7 +77,7 @@ class S3Error(LabError):
 
 
 class JavaError(LabError):
-    """No Java that can run Spark and Hudi."""
+    """No Java can run Spark and Hudi."""
 
 
 class JarError(LabError):
@@ -105,7 +105,7 @@ class KafkaError(LabError):
 
 
 class StreamError(LabError):
-    """A stream has failed, or would break the promise of exactly-once."""
+    """A stream has failed, or would violate exactly-once."""
 
 
 class ParameterError(LabError):
@@ -122,9 +122,9 @@ def is_full(text: str) -> bool:
 
 
 def root_cause(text: str) -> str:
-    """Return the deepest cause in a Java or Python error's text: `Type: message` in one line.
+    """Return the deepest cause in a Java or Python error's text as a line `Type: message`.
 
-    If its message explains nothing (`None.get`), the error around it follows.
+    If its message explains nothing (`None.get`), the outer error follows.
     """
     lines = [line.rstrip() for line in text.partition("=== Streaming Query ===")[0].splitlines()]
     thrown = []
@@ -143,12 +143,12 @@ def root_cause(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    # The lab's own errors say what to do, so their class would only be in the way.
+    # The lab's own errors contain a remedy, so their class is omitted.
     return _OWN.sub("", text).replace("\t", " ").rstrip(" :;")
 
 
 def _goes_on(line: str) -> bool:
-    """Return whether a message ending in a colon continues here: no stack frame, no next error."""
+    """Return whether a line continues a message with a trailing colon, as no stack frame does."""
     return line[:1].strip() != "" and not _THROWN.fullmatch(line)
 
 
@@ -158,14 +158,14 @@ def many(count: int, what: str) -> str:
 
 
 class _Lines(logging.Handler):
-    """Prints each message as a line of the lab on stderr, wherever that leads at the moment."""
+    """Prints each message as a line of the lab on the current stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(f"hudilab: {record.getMessage()}", file=sys.stderr)
 
 
 def show_log() -> None:
-    """Print what sink and jobs log, in a command or a lesson; your own program may differ."""
+    """Print the log messages of the sink and the jobs, in a command or a lesson."""
     for logger in map(logging.getLogger, ("hudi_sink", "hudilab_jobs")):
         if not any(isinstance(handler, _Lines) for handler in logger.handlers):
             logger.addHandler(_Lines())

@@ -1,4 +1,4 @@
-"""Seeded sensor readings: each row is a pure function of seed and number."""
+"""Seeded sensor readings, each a pure function of seed and number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FIRST_SENSOR = 10
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 STEP_MS = 100
-SLICES = 2  # fixed, not the number of cores: every machine writes the same files
+SLICES = 2  # independent of the number of cores, so that every machine writes the same files
 
 
 def sensor_readings(
@@ -45,11 +45,11 @@ def sensor_stream(
     rows: int | None = None,
     first: int = 0,
 ) -> DataFrame:
-    """Return the same readings as a stream: micro-batch k holds the same readings in every run.
+    """Return the same readings as a stream with the same micro-batches in every run.
 
-    Unbounded unless `rows` is given; then batches after the last reading are empty, so that
-    `drain` can detect the end. A negative `first` delays the stream: a batch has the readings of an
-    earlier batch, and none has a number below 0. Source: Spark 3.5 `rate-micro-batch`.
+    With `rows`, batches after the last reading are empty, so that `drain` can detect the end.
+    Otherwise the stream is unbounded. A negative `first` delays the stream, whose batches then have
+    the readings of earlier batches, from number 0 on. Source: Spark 3.5 `rate-micro-batch`.
     """
     source = (
         spark.readStream.format("rate-micro-batch")
@@ -64,15 +64,15 @@ def sensor_stream(
 
 
 def readings_table(**fields: Any) -> TableSpec:
-    """Return the table of lesson 02: readings are appended, each sensor has a partition.
+    """Return the table of lesson 02, which appends readings and has a partition per sensor.
 
     Args:
         fields: Fields of TableSpec that differ from the lesson's.
 
     Raises:
-        TableError: These fields contradict each other.
+        TableError: The fields contradict each other.
     """
-    from hudilab.table import TableSpec  # here: rows alone need no specs
+    from hudilab.table import TableSpec  # here, because rows alone need no specs
 
     usual: dict[str, Any] = {
         "name": "sensor_readings",
@@ -90,7 +90,7 @@ def _columns(source: DataFrame, number: Column, sensors: int, seed: int) -> Data
         return F.pmod(mixed, F.lit(size).cast("long"))
 
     sensor = draw(1, sensors) + FIRST_SENSOR
-    # Each sensor has its own level, 20..80, and reads within 20 of it: 0.00..100.00.
+    # Each sensor has a mean of 20..80 and measures within 20 of it: 0.00..100.00.
     level = F.pmod(F.xxhash64(F.lit(seed).cast("long"), sensor), F.lit(6001).cast("long")) + 2000
     hundredths = level + draw(2, 2001) + draw(3, 2001) - 2000
     moment = F.timestamp_millis(number * STEP_MS + draw(4, STEP_MS) + START_MS)
@@ -103,15 +103,15 @@ def _columns(source: DataFrame, number: Column, sensors: int, seed: int) -> Data
 
 
 TICKERS = 17  # of `hudilab_jobs.generated_prices`
-# A notebook's whole numbers, and the least that each may be.
+# The whole-number parameters of notebooks, with their minimums.
 _LEAST = {"rows": 1, "batches": 1, "sensors": 1, "tickers": 1, "seed": None}
 
 
 def check_sizes(*, trigger_seconds: Any = 0, table_type: Any = None, **sizes: Any) -> None:
-    """Raise ParameterError, with all problems at once, for sizes that no stream can have.
+    """Raise ParameterError with all problems of a stream's sizes.
 
     Args:
-        sizes: rows, batches, sensors, tickers and seed, or some of them.
+        sizes: Some of rows, batches, sensors, tickers and seed.
     """
     problems = []
     for name, value in sizes.items():

@@ -1,4 +1,4 @@
-"""Read `application_properties.json` and the environment into one frozen settings object."""
+"""Read `application_properties.json` and the environment into a frozen settings object."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Settings:
     """The lab's settings for one runtime; attributes of type `Path` are absolute.
 
     Attributes:
-        warehouse_path: As written in the file, or HUDILAB_WAREHOUSE.
+        warehouse_path: The value in the file, or HUDILAB_WAREHOUSE.
         source: The file to edit: the runtime's own if it exists, else the base file.
         groups: The groups of the files; see `group`.
-        origins: The file that each (group, key) was read from; see `origin`.
-        notice: One line about groups and keys of the files that have no effect here, or empty.
+        origins: The files by (group, key); see `origin`.
+        notice: A line about groups and keys without effect in this runtime, or empty.
     """
 
     runtime: Runtime
@@ -57,29 +57,29 @@ class Settings:
     notice: str = ""
 
     def group(self, name: str, model: type[Shape]) -> Shape | None:
-        """Return a group; None if no file has it.
+        """Return a group, or None if no file has it.
 
         Raises:
             ConfigError: The group's keys do not fit the model.
         """
-        found = self.groups.get(name)
-        if found is None or isinstance(found, model):
-            return found
-        keys = found.model_dump(by_alias=True) if isinstance(found, Group) else found
-        made, problems = validated(name, keys, model)
-        if problems or not isinstance(made, model):
-            place = self.origin(name, problems[0][0] if problems else "")
+        group = self.groups.get(name)
+        if group is None or isinstance(group, model):
+            return group
+        keys = group.model_dump(by_alias=True) if isinstance(group, Group) else group
+        valid, problems = validated(name, keys, model)
+        if problems or not isinstance(valid, model):
+            file = self.origin(name, problems[0][0] if problems else "")
             texts = "; ".join(text for _, text in problems)
-            raise ConfigError(f"{place}: {texts}", "fix the file")
-        return made
+            raise ConfigError(f"{file}: {texts}", "fix the file")
+        return valid
 
     def origin(self, group: str, key: str) -> Path:
-        """Return the file that a group's key was read from, or belongs in."""
+        """Return the file with a group's key, or the file to add the key to."""
         of_group = self.origins.get((group, ""), self.source)
         return self.origins.get((group, key), of_group)
 
     def locate(self, table: str = "", database: str = "", run_id: str = "") -> TableLocation:
-        """Locate a table, the configured one by default; see `paths.locate`. Checks no disk."""
+        """Return a table's location, by default the configured table's; see `paths.locate`."""
         return locate(
             self.warehouse_path,
             database or self.database_name,
@@ -90,9 +90,9 @@ class Settings:
         )
 
     def conf_file(self, name: str, *, of_runtime: bool = False) -> Path:
-        """Return a file of conf/, or the runtime's own; the project's if the user has none.
+        """Return a file of conf/ or of the runtime, or the project's file if the user has none.
 
-        It need not exist. For application_properties.json see `load_settings`.
+        The file need not exist. For application_properties.json see `load_settings`.
         """
         name = f"{self.runtime.lower()}/{name}" if of_runtime else name
         own = self.conf_dir / name
@@ -100,7 +100,7 @@ class Settings:
 
     @property
     def spark_defaults(self) -> Path:
-        """The file with the Spark settings that this runtime adds; it need not exist."""
+        """The file with this runtime's Spark settings, which need not exist."""
         return self.conf_file("spark-defaults.conf", of_runtime=True)
 
     @property
@@ -119,17 +119,17 @@ def load_settings(
 ) -> Settings:
     """Load the settings for `runtime` (else RUNTIME_ENV, else LOCAL) from `env` (else os.environ).
 
-    If `<conf>/<runtime in lower case>/application_properties.json` exists, its keys are added to
-    the base file's groups and override theirs. All are in HUDILAB_CONF; any other missing file is
-    the project's: see `Settings.conf_file`.
+    The keys in `<conf>/<runtime in lower case>/application_properties.json`, if it exists, override
+    those in the base file. Both are in HUDILAB_CONF; the project's files replace other missing
+    files, see `Settings.conf_file`.
 
     Args:
-        owner: Whose groups are checked at once, too. Each `pipelines/NAME.json` beside these files
-            holds the keys of one of them.
-        file: Another such file, wherever it is.
+        owner: The owner of further groups to check. Each `pipelines/NAME.json` in the same folder
+            contains the keys of such a group.
+        file: A further file like `pipelines/NAME.json`, in any folder.
 
     Raises:
-        ConfigError: lists every problem of the environment and the files at once.
+        ConfigError: lists every problem of the environment and the files.
     """
     env = os.environ if env is None else env
     project = project_root(env)
@@ -182,7 +182,7 @@ def load_settings(
 
 
 def project_root(env: Mapping[str, str] | None = None) -> Path:
-    """Return the checkout this package is installed from, else the parent of HUDILAB_CONF.
+    """Return the checkout of this installation, else the parent of HUDILAB_CONF.
 
     Raises:
         ConfigError: the package is not in a checkout and HUDILAB_CONF is not set.
@@ -199,7 +199,7 @@ def project_root(env: Mapping[str, str] | None = None) -> Path:
 
 
 class _Environment:
-    """The environment variables that choose or override settings; collects what is wrong."""
+    """The environment variables that override settings; it collects their problems."""
 
     def __init__(self, env: Mapping[str, str], problems: list[str]) -> None:
         self._env, self._problems = env, problems
@@ -221,7 +221,7 @@ class _Environment:
         return path
 
     def runtime(self, argument: str) -> tuple[Runtime, bool]:
-        """Prefer the argument to RUNTIME_ENV; IS_LOCAL must not contradict the one used."""
+        """Return the argument, else RUNTIME_ENV; IS_LOCAL must not contradict it."""
         origin = "parameter runtime" if argument.strip() else "RUNTIME_ENV"
         requested = argument.strip() or self._env.get("RUNTIME_ENV", "").strip()
         runtime = _RUNTIMES.get(requested.upper() or "LOCAL")
@@ -240,7 +240,7 @@ class _Environment:
         return runtime or "LOCAL", follows if stated is None else stated
 
     def directory(self, name: str, default: Path) -> tuple[Path, bool]:
-        """Return the directory that a variable names, else `default`, and whether it is usable."""
+        """Return a variable's directory, else `default`, and whether it is usable."""
         if not self._env.get(name):
             return default, True
         path = Path(self._env[name])
@@ -264,4 +264,4 @@ def _json_files(folder: Path) -> list[Path]:
 
 
 def _is_there(path: Path) -> bool:
-    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises where it may not look
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises an error without access

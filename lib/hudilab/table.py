@@ -1,4 +1,4 @@
-"""Describe a table: its key, partition and order, and the Hudi options that follow from them."""
+"""Describe a table's key, partition and ordering, and derive its Hudi options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPERATIONS = ("bulk_insert", "insert", "upsert")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 COMMIT_TIME = "COMMIT_TIME_ORDERING"
 MERGE_MODES = ("EVENT_TIME_ORDERING", COMMIT_TIME)
-# Local: a key is unique in its partition. Global: in the table.
+# With a local index, a key is unique in its partition; with a global index, in the table.
 LOCAL_INDEXES = ("BUCKET", "SIMPLE", "BLOOM", "RECORD_LEVEL_INDEX")
 GLOBAL_INDEXES = ("GLOBAL_SIMPLE", "GLOBAL_BLOOM", "GLOBAL_RECORD_LEVEL_INDEX")
 RECORD_INDEXES = ("RECORD_LEVEL_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")
@@ -32,7 +32,7 @@ STREAMED = "hoodie.metadata.streaming.write.enabled"
 ROW_WRITER = f"{WRITE}row.writer.enable"
 VALIDATORS = "hoodie.precommit.validators"
 AVRO = "org.apache.hudi.common.model.HoodieAvroRecordMerger"
-# Types that Hudi doesn't write into keys as distinct text -> SQL that makes such text.
+# Types without a distinct text in Hudi's keys -> SQL of such a text.
 _AS_TEXT = {"binary": "hex({0})", **dict.fromkeys(("array", "map", "struct"), "to_json({0})")}
 _UNFIT = {
     "record_key": "writes another key for the same value in each batch",
@@ -40,23 +40,23 @@ _UNFIT = {
     "ordering": "cannot compare its values",
 }
 ASYNC_EXITS = "compaction alongside the stream can keep the JVM from exiting"
-DOUBLE_DIGITS, LONG_DIGITS = 15, 18  # of a decimal, which a number holds exactly
+DOUBLE_DIGITS, LONG_DIGITS = 15, 18  # of decimals that fit exactly
 
 
 class Problem(NamedTuple):
-    """What is wrong with a field of a TableSpec: its value, empty if it is clear, and the text."""
+    """A problem of a TableSpec's field, with its value unless that is obvious."""
 
     field: str
     value: str
     text: str
 
     def __str__(self) -> str:
-        """Return the problem as it is written in Python."""
+        """Return the problem with the field and value in Python's syntax."""
         return f"{self.field}{'=' * bool(self.value)}{self.value} {self.text}"
 
 
 class SpecError(TableError):
-    """The fields of a TableSpec are invalid; `problems` has each."""
+    """The fields of a TableSpec are invalid, see `problems`."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -66,32 +66,32 @@ class SpecError(TableError):
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A Hudi table: its key, its layout and how batches are written to it.
+    """A Hudi table's key, layout and write operation.
 
     Attributes:
-        ordering: The column whose greatest value an upsert keeps when a key occurs twice; only one,
-            because hudi-rs 0.5 reads no table with more.
+        ordering: The ordering field: of two rows with the same key, an upsert keeps the row with
+            the greater value. A single column, because hudi-rs 0.5 reads no table with more.
         table_type: COPY_ON_WRITE or MERGE_ON_READ.
         operation: bulk_insert, insert or upsert.
         buckets: For upserts: use the bucket index with this number of file groups per partition,
             fixed for the table's life.
-        index: For upserts: how a key's file is found. None: BUCKET if `buckets` is set, else
-            SIMPLE, which reads the keys of all files; BLOOM asks a filter of each file first, and
-            RECORD_LEVEL_INDEX the metadata table. With these a key is unique in its partition.
-            With GLOBAL_SIMPLE, GLOBAL_BLOOM or GLOBAL_RECORD_LEVEL_INDEX it is unique in the
-            table, and a row that comes with another partition moves. Source: Hudi 1.2
+        index: For upserts: the index that finds a key's file. None: BUCKET if `buckets` is set,
+            else SIMPLE, which reads the keys of all files. BLOOM first reads a filter of each file,
+            and RECORD_LEVEL_INDEX reads the metadata table. With these indexes, a key is unique in
+            its partition. With GLOBAL_SIMPLE, GLOBAL_BLOOM or GLOBAL_RECORD_LEVEL_INDEX, it is
+            unique in the table, and a row with a new partition moves. Source: Hudi 1.2
             `hoodie.index.type`.
-        merge_mode: For upserts: EVENT_TIME_ORDERING keeps the row that is greater in `ordering`,
-            COMMIT_TIME_ORDERING the one that arrived later. None: EVENT_TIME_ORDERING.
+        merge_mode: For upserts: EVENT_TIME_ORDERING keeps the row with the greater `ordering`,
+            COMMIT_TIME_ORDERING the later arrival. None: EVENT_TIME_ORDERING.
         cdc: Commits also store each change with the row before and after it (change data capture).
-            Fixed for the table's life; see `check_columns`. In MERGE_ON_READ, streams then do not
-            compact: in Hudi 1.2, once a compaction dies halfway, reading the changes always fails.
+            Fixed for the table's life; see `check_columns`. In MERGE_ON_READ, streams then don't
+            compact, because in Hudi 1.2 an interrupted compaction makes the changes unreadable.
             Compact while no stream writes or reads.
-        schema: Which column changes a stream may make, checked before each batch is written.
-            evolve: add nullable columns, and widen types (int to bigint, float to double, a decimal
-            to more digits). freeze: none. any: anything Hudi accepts. A batch with strings in an
-            int column then changes the column to STRING permanently, without a warning. Key and
-            partition columns accept only types with the same texts. See `hudi_sink.schema`.
+        schema: The changes of columns that a stream may make, checked before each write. evolve:
+            add nullable columns, and widen types (int to bigint, float to double, a decimal to more
+            digits). freeze: none. any: all that Hudi accepts, so a batch with strings in an int
+            column changes the column to STRING permanently, without a warning. Key and partition
+            columns accept only types with the same texts. See `hudi_sink.schema`.
 
     Raises:
         SpecError: Fields are invalid; the message lists every problem.
@@ -143,42 +143,42 @@ class TableSpec:
         """Return the spec's options and `extra`, all text, for `.format("hudi").options(**...)`.
 
         Raises:
-            TableError: `extra` sets what the spec owns (names are compared without case, as Spark
-                does) or holds anything but text; the message repeats no value.
+            TableError: `extra` sets an option of the spec, in any case of letters, or contains
+                values other than text; the message contains no value.
         """
         if problems := _option_problems(self, extra or {}):
             raise TableError("; ".join(problems))
         return {option: value for option, value, _ in self.describe()} | dict(extra or {})
 
     def describe(self) -> list[tuple[str, str, str]]:
-        """Return (option, value, purpose), one row for each option that the spec sets."""
+        """Return (option, value, purpose) for each option of the spec."""
         rows = ((option.name, option.value(self), option.why) for option in OPTIONS)
         return [(name, value, why) for name, value, why in rows if value is not None]
 
     def is_global(self) -> bool:
-        """Return whether a key is unique in the whole table, and not only in its partition."""
+        """Return whether a key is unique in the whole table, not only in its partition."""
         return self.index in GLOBAL_INDEXES
 
     def logs(self) -> bool:
-        """Return whether upserts log changes, and compactions merge them later."""
+        """Return whether upserts write logs, which compactions merge later."""
         return self.table_type == "MERGE_ON_READ"
 
     def fixed(self) -> dict[str, object]:
-        """Return what a stream must not change and `hoodie.properties` does not hold."""
-        # Another number of buckets would look up a key in another file.
+        """Return the fields that a stream must not change and `hoodie.properties` lacks."""
+        # With another number of buckets, Hudi would look up a key in another file.
         fixed: dict[str, object] = {"buckets": self.buckets} if self.buckets else {}
-        # Keys that are unique in the table would become unique in a partition only.
+        # Otherwise, unique keys of the table would become unique only in a partition.
         return fixed | ({"index": "global"} if self.is_global() else {})
 
     def options_for(self, types: Mapping[str, str]) -> dict[str, str]:
         """Return write options that replace the spec's for columns of these types.
 
-        Into a key, Hudi 1.2 writes a TIMESTAMP in microseconds if it makes Avro records, as SQL and
-        most upserts do, and as a text cut to milliseconds if it writes Spark's rows. Only with the
-        first does an upsert find each key.
+        For Avro records, as in SQL and most upserts, Hudi 1.2 writes a TIMESTAMP in a key as
+        microseconds. For Spark's rows, it writes a text with milliseconds, with which an upsert
+        doesn't find each key.
 
         Args:
-            types: Column -> type, as in `DataFrame.dtypes`.
+            types: Types by column, as in `DataFrame.dtypes`.
         """
         has_moment = any(types.get(name) == "timestamp" for name in self.record_key)
         return {MERGER: AVRO, ROW_WRITER: "false"} if has_moment else {}
@@ -186,16 +186,16 @@ class TableSpec:
     def check_columns(self, types: Iterable[tuple[str, str]]) -> None:
         """Raise TableError for columns of `DataFrame.dtypes` that don't suit their role.
 
-        Hudi 1.2 doesn't write distinct texts for values of a BINARY, STRUCT, ARRAY or MAP in a key,
-        and cannot read a partition of times. It writes a DECIMAL into stored changes as
-        `{"zero":false}` or as bytes.
+        In keys, Hudi 1.2 writes no distinct texts for BINARY, STRUCT, ARRAY and MAP, and it can't
+        read partitions of times. In stored changes, it writes a DECIMAL as `{"zero":false}` or as
+        bytes.
         """
         kinds = dict(types)
         roles = {"record_key": self.record_key, "partition": self.partition}
         roles |= {"ordering": (self.ordering,)}
         problems = [
-            f"{role} names {name} ({kinds[name]}), and Hudi 1.2 {_UNFIT[role]}; make a column of "
-            f"it, such as {column}, and name that instead"
+            f"{role} names {name} ({kinds[name]}), and Hudi 1.2 {_UNFIT[role]}; derive a column "
+            f"from it, such as {column}, and name that instead"
             for role, names in roles.items()
             for name in names
             if (column := _instead(role, name, kinds.get(name, "")))
@@ -215,12 +215,12 @@ class TableSpec:
             )
 
     def _uncompared(self, kinds: Mapping[str, str]) -> list[str]:
-        """Return why Hudi 1.2 cannot compare the DATE or DECIMAL of the ordering; empty if it can.
+        """Return the problem of an ordering by DATE or DECIMAL that Hudi 1.2 can't compare, if any.
 
-        Of stored Avro records it compares a DATE as a number and a DECIMAL as bytes, with a date or
-        a decimal of the batch. In MERGE_ON_READ a global index does, which looks for the row in
-        other partitions, and the record index for a delete; and no delete with a DATE can be
-        logged there.
+        Hudi compares the number of a stored DATE, or the bytes of a stored DECIMAL, with the
+        batch's date or decimal, and fails. In MERGE_ON_READ, this affects global indexes, which
+        look up rows in other partitions, and deletes with the record index. A delete with a DATE
+        also can't be logged.
         """
         name, kind = self.ordering, kinds.get(self.ordering, "").partition("(")[0]
         options = self.write_options() | self.options_for(kinds)
@@ -295,10 +295,10 @@ class TableSpec:
 
 
 def _instead(role: str, name: str, kind: str) -> str:
-    """Return the column, in SQL, to take instead of one whose type does not fit; empty if it does.
+    """Return SQL of a column to use instead of one with an unsuitable type, or an empty string.
 
     Args:
-        kind: Its type, as in `DataFrame.dtypes`.
+        kind: The column's type in `DataFrame.dtypes`.
     """
     kind = kind.partition("<")[0]
     if text := _AS_TEXT.get(kind):
@@ -307,7 +307,7 @@ def _instead(role: str, name: str, kind: str) -> str:
 
 
 def _comparable(name: str, kind: str) -> str:
-    """Return what to order by instead of a DATE or DECIMAL: a column with as many values."""
+    """Return the remedy for an ordering by DATE or DECIMAL: an equivalent column."""
     scale = int(kind.rstrip(")").rpartition(",")[2]) if kind != "date" else 0
     if kind == "date":
         value = f"CAST({name} AS TIMESTAMP)"
@@ -316,17 +316,17 @@ def _comparable(name: str, kind: str) -> str:
     elif _digits(kind) <= LONG_DIGITS:
         value = f"CAST({name} * {10**scale} AS BIGINT)"
     else:
-        return "name a column of another type, because no number holds all of its digits"
-    return f"make a column of it, such as {value} AS {name}_order, and name that instead"
+        return "use a column of another type, because no number stores all of its digits"
+    return f"derive a column from it, such as {value} AS {name}_order, and name that instead"
 
 
 def _digits(kind: str) -> int:
-    """Return the most digits of a decimal in a type."""
+    """Return the maximum digits of a decimal in a type."""
     return max(map(int, re.findall(r"decimal\((\d+)", kind)), default=0)
 
 
 def _plain(value: str | None) -> str:
-    """Return a column list without blanks and the `:simple` that Hudi may add."""
+    """Return a list of columns without blanks and Hudi's suffix `:simple`."""
     columns = (column.strip() for column in (value or "").split(","))
     return ",".join(re.sub(r"(?i):simple$", "", column) for column in columns)
 
@@ -354,9 +354,9 @@ def _columns_problems(field: str, columns: object) -> list[Problem]:
 
 
 def _option_problems(spec: TableSpec, extra: Mapping[str, str]) -> list[str]:
-    """Return what is wrong with further options for a table of this spec; repeat no value.
+    """Return the problems of further options for a table of this spec, without their values.
 
-    Names are compared without case, as Spark does.
+    Like Spark, it ignores the case of names.
     """
     problems = []
     for key, value in extra.items():
@@ -372,12 +372,12 @@ def _option_problems(spec: TableSpec, extra: Mapping[str, str]) -> list[str]:
 
 
 def _refused(spec: TableSpec, name: str) -> str:
-    """Return why a spec's table cannot have an option; empty if it can."""
+    """Return the reason why a spec's table cannot have an option, or an empty string."""
     if instead := OWNED.get(name):
         return f"belongs to the spec; {instead}"
     mergers = (MERGER, f"{WRITE}record.merger.impls")
     if name in mergers and spec.index in GLOBAL_INDEXES + RECORD_INDEXES:
-        return f"can end the JVM with {spec.index}; leave it out"
+        return f"can end the JVM with {spec.index}; remove it"
     if name == VALIDATORS and spec.operation == "bulk_insert":
         return (
             "is ignored by bulk_insert, so bad rows would be committed; set TableSpec.operation "
@@ -385,7 +385,7 @@ def _refused(spec: TableSpec, name: str) -> str:
         )
     if name == VALIDATORS and spec.logs():
         return (
-            "does not see what MERGE_ON_READ logs, so bad rows would be committed; set "
+            "does not read the logs of MERGE_ON_READ, so bad rows would be committed; set "
             "TableSpec.table_type to COPY_ON_WRITE"
         )
     return ""
@@ -393,16 +393,16 @@ def _refused(spec: TableSpec, name: str) -> str:
 
 @dataclass(frozen=True)
 class Option:
-    """A Hudi option that a table's spec sets, or that is refused.
+    """A Hudi option that a table's spec sets or refuses.
 
     Attributes:
-        value: Its value for a spec; None if it does not apply.
-        why: Its purpose.
-        field: The field of TableSpec that decides it, so that callers may not set the option.
-        instead: What to do instead of setting it, if no field decides it; else callers may set it.
-        aliases: Other names under which Hudi 1.2 accepts it, or keeps it in `hoodie.properties`.
-        label: Its name in messages; only for what is fixed for the table's life.
-        default: What Hudi assumes for a table whose `hoodie.properties` lacks it.
+        value: Returns the value for a spec; None if the option does not apply.
+        why: The option's purpose.
+        field: The field of TableSpec that determines the value, so callers must not set the option.
+        instead: The remedy for callers that set the option, if no field determines it.
+        aliases: Hudi 1.2's other names of the option, also in `hoodie.properties`.
+        label: The name in messages, if the option is fixed for the table's life.
+        default: Hudi's value for a table without the option in `hoodie.properties`.
     """
 
     name: str
@@ -425,7 +425,7 @@ def _if(right: object, value: str = "true") -> str | None:
 
 
 def _never(spec: TableSpec) -> None:
-    """The lab never sets it; a caller may."""
+    """Return None, because the lab never sets the option."""
 
 
 def _index(spec: TableSpec) -> str | None:
@@ -433,9 +433,9 @@ def _index(spec: TableSpec) -> str | None:
 
 
 def _in_spark(spec: TableSpec) -> bool:
-    # In MERGE_ON_READ, Spark rows would also change the log format, for no gain. With a global
-    # index they end the JVM (SIGSEGV), with a record index they are read as garbage. An insert of
-    # Avro could not be read back with an array of decimals in an array of structs.
+    # In MERGE_ON_READ, Spark's rows would also change the log format without a benefit. With a
+    # global index they end the JVM (SIGSEGV), and with a record index they are read as garbage.
+    # Inserted Avro with an array of decimals in an array of structs couldn't be read back.
     risky = spec.index in GLOBAL_INDEXES + RECORD_INDEXES
     upserts = spec.operation == "upsert" and not spec.logs() and not risky
     return upserts or spec.operation == "insert"
@@ -445,7 +445,7 @@ def _record(spec: TableSpec) -> bool:
     return spec.index in RECORD_INDEXES
 
 
-# In the order in which readers meet them.
+# In the order of `describe`.
 OPTIONS = (
     Option(
         "hoodie.table.name",
@@ -483,13 +483,13 @@ OPTIONS = (
         ENCODED,
         lambda spec: _if(spec.partition),
         "Any value can be a partition: %, :, / and blanks are encoded in paths.",
-        instead="leave it out: new tables encode partition values, existing ones stay as they are",
+        instead="remove it: new tables encode partition values, existing ones stay as they are",
     ),
     Option(
         f"{WRITE}hive_style_partitioning",
         lambda spec: "true",
         "Directories are named column=value.",
-        instead="leave it out: partitions are always column=value",
+        instead="remove it: partitions are always column=value",
         label="hive style",
         default="true",
     ),
@@ -511,7 +511,7 @@ OPTIONS = (
         "hoodie.table.timeline.timezone",
         lambda spec: "UTC",
         "Instants read the same on every machine.",
-        instead="leave it out: instants are always UTC",
+        instead="remove it: instants are always UTC",
         label="time zone",
         default="UTC",
     ),
@@ -519,11 +519,11 @@ OPTIONS = (
         "hoodie.datasource.compaction.async.enable",
         lambda spec: _if(spec.logs(), "false"),
         "No compaction alongside the stream: it can keep the JVM from exiting.",
-        instead=f"leave it out: {ASYNC_EXITS}",
+        instead=f"remove it: {ASYNC_EXITS}",
     ),
     Option(
         INLINE,
-        # Once a compaction has died halfway, reading the stored changes fails permanently.
+        # After an interrupted compaction, reading the stored changes fails permanently.
         lambda spec: _if(spec.logs(), "false" if spec.cdc else "true"),
         "Whether logs are merged into base files between batches.",
     ),
@@ -619,10 +619,10 @@ OPTIONS = (
     Option(
         f"{WRITE}streaming.ignore.failed.batch",
         _never,
-        instead="leave it out: it silently loses the rows of a failed batch",
+        instead="remove it: it silently loses the rows of a failed batch",
     ),
 )
-# Name -> what to do instead of setting it.
+# Name -> the remedy for callers that set the option.
 OWNED = {
     name: f"set TableSpec.{option.field}" if option.field else option.instead
     for option in OPTIONS

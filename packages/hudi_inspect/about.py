@@ -1,4 +1,4 @@
-"""The main facts about a table, as the text and the page show them."""
+"""The main facts about a table, for the text report and the page."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hudi_inspect.units import brief, iso, many, plain, size
 if TYPE_CHECKING:
     from hudi_inspect.snapshot import TableSnapshot
 
-STREAMS = 50  # streams that are shown
+STREAMS = 50  # maximum number of streams to show
 
 
 def about(snapshot: TableSnapshot) -> Iterator[tuple[str, str]]:
     """Yield the main facts about the table, as (name, value), in plain text."""
     for name, value in _facts(snapshot):
-        # A note ends in a command, which must not be truncated.
+        # Notes end in a command, which must not be truncated.
         yield name, plain(value) if name == "note" else brief(value)
 
 
@@ -60,7 +60,7 @@ def _facts(snapshot: TableSnapshot) -> Iterator[tuple[str, str]]:
 
 
 def _services(snapshot: TableSnapshot) -> str:
-    """Return which table services ran, and how often, according to the timeline."""
+    """Return the timeline's table services with their counts."""
     names = {"COMPACT": "compaction", "LOG_COMPACT": "log compaction", "CLUSTER": "clustering"}
     names |= {
         action: action for action in ("clean", "rollback", "restore", "savepoint", "indexing")

@@ -24,9 +24,9 @@ class Archive:
     """The archived timeline of layout 2, read on demand; empty if the table has none.
 
     Args:
-        problems: Errors of files and instants that cannot be read are appended.
-        is_settled: A missing file is damage; else the table is being changed, and `Vanished` is
-            raised.
+        problems: Gets the errors of unreadable files and instants.
+        is_settled: Whether a missing file is damage; otherwise the table is changing, and
+            `Vanished` is raised.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Archive:
     def contents(
         self, times: Collection[str], parse: Callable[[dict[str, Any]], T]
     ) -> dict[str, T]:
-        """Return the content of the archived instants with these times, as `parse` returns it."""
+        """Return the parsed content of archived instants by time."""
         contents = {}
         columns = ["instantTime", "completionTime", "action", "metadata"]
         for row in self._rows(columns, set(times)) if times else ():
@@ -113,7 +113,7 @@ class Archive:
     def _rows(
         self, columns: Sequence[str], times: Collection[str] | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Yield columns of the archived instants, all or those of some times."""
+        """Yield columns of all archived instants, or of those with some times."""
 
         def read(name: str) -> list[dict[str, Any]] | InspectError:
             try:

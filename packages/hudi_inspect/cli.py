@@ -33,7 +33,7 @@ HELP = {  # of each option, here and in `hudilab inspect`
 
 
 def main() -> None:
-    """Run `hudi-inspect`; an error is one line on stderr, and exit code 1."""
+    """Run `hudi-inspect`; an error is a line on stderr, with exit code 1."""
     try:
         code = show(_parser().parse_args(), "hudi-inspect")
         sys.stdout.flush()
@@ -47,12 +47,12 @@ def main() -> None:
 
 
 def show(options: Namespace, program: str) -> int:
-    """Print the report that the options of `HELP` ask for; return the exit code.
+    """Print the report for the options in `HELP`; return the exit code.
 
     Raises:
         InspectError: The table cannot be inspected, or a package is missing.
     """
-    # The report is one large tree that lives until the end: collecting garbage only costs time.
+    # The report lives until the end of the process, so collecting garbage only costs time.
     gc.disable()
     try:
         snapshot = inspect(
@@ -107,7 +107,7 @@ def _parser() -> ArgumentParser:
 
 
 def _from(least: int) -> Callable[[str], int]:
-    """Return a parser of whole numbers that are not too small."""
+    """Return a parser of whole numbers from `least` on."""
 
     def number(text: str) -> int:
         if (value := int(text)) < least:
@@ -135,6 +135,6 @@ def _write(file: Path, snapshot: TableSnapshot) -> None:
 
 
 def _show(snapshot: TableSnapshot, limit: int) -> None:
-    # A file or pipe has no width: use one that fits every column.
+    # A file or pipe has no width, so use the width of all columns.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 150
     print(text(snapshot, width, limit), end="")

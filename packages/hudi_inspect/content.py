@@ -1,4 +1,4 @@
-"""Decode a timeline file, Avro or JSON, within limits, because its source isn't trusted."""
+"""Decode a timeline file, Avro or JSON, within limits, because the table isn't trusted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hudi_inspect.units import size
 from hudi_inspect.varints import Cursor
 
 MAX_CONTENT = 67108864  # bytes of a timeline file
-MAX_UNPACKED = 4194304  # bytes of its content, if that is compressed; Hudi does not compress it
+MAX_UNPACKED = 4194304  # bytes after decompression; Hudi doesn't compress these files
 MAX_VALUES = 4_000_000  # of a JSON file
 _MAX_SCHEMA = 1048576  # bytes
 _MAX_LEVELS = 50  # of a schema
@@ -24,16 +24,16 @@ _headers: dict[bytes, tuple[Any, bytes]] = {}  # schema and codec of each
 
 
 def parse_content(data: bytes) -> dict[str, Any]:
-    """Return the content of a timeline file: Avro, or JSON as table version 6 writes it.
+    """Return the content of a timeline file: Avro, or JSON of table version 6.
 
     Raises:
-        Unreadable: It is empty, neither Avro nor JSON, or exceeds a limit.
+        Unreadable: The file is empty, neither Avro nor JSON, or exceeds a limit.
     """
     if not data.strip(b"\0"):
         raise Unreadable("contains only zero bytes" if data else "is empty")
     is_avro = data.startswith(_AVRO)
     if is_avro:
-        import fastavro  # noqa: F401  outside of the try: a missing package is not damage
+        import fastavro  # noqa: F401  before the try, because a missing package isn't damage
 
     try:
         content = _parse_avro(data) if is_avro else _parse_json(data)
@@ -41,7 +41,7 @@ def parse_content(data: bytes) -> dict[str, Any]:
         raise
     except Exception as error:  # noqa: BLE001  a parser of damaged data may raise anything
         why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}".rstrip(": ")
-        raise Unreadable(f"is neither Avro nor JSON as Hudi writes it ({why})") from None
+        raise Unreadable(f"is neither Hudi's Avro nor Hudi's JSON ({why})") from None
     if not isinstance(content, dict):
         raise Unreadable("contains no record")
     return content
@@ -61,10 +61,10 @@ def _parse_json(data: bytes) -> Any:
 
 
 def _parse_avro(data: bytes) -> Any:
-    """Return the first record of a container file; None if it has none.
+    """Return the first record of a container file, or None.
 
-    Source: Avro 1.11 specification, "Object Container Files". It is not read with fastavro's
-    reader, which parses the schema of each file anew, and unpacks blocks of any size.
+    fastavro's own reader would parse each file's schema again and decompress blocks of any size.
+    Source: Avro 1.11 specification, "Object Container Files".
     """
     from fastavro import schemaless_reader
 
@@ -74,7 +74,7 @@ def _parse_avro(data: bytes) -> Any:
     else:
         pairs, mark = _header(cursor)
         schema, codec = _parsed(pairs[_SCHEMA]), pairs.get(_CODEC, b"null")
-        if len(_headers) < 8:  # headers of a table's files differ in their marks
+        if len(_headers) < 8:  # a table's headers differ only in their markers
             _headers[data[: cursor.at - 16]] = schema, codec
     count, length = cursor.signed(), cursor.signed()
     block = cursor.take(length)
@@ -92,7 +92,7 @@ def _parse_avro(data: bytes) -> Any:
 
 
 def _header(cursor: Cursor) -> tuple[dict[bytes, bytes], bytes]:
-    """Read the header: its pairs of names and values, and the mark that ends each block."""
+    """Read the header: its pairs of names and values, and the marker that ends each block."""
     pairs: dict[bytes, bytes] = {}
     cursor.take(len(_AVRO))
     while count := cursor.signed():
@@ -114,9 +114,9 @@ def _parsed(schema: bytes) -> Any:
 
 
 def _bounded(schema: Any, names: set[str], level: int = 0) -> Any:
-    """Return a schema without logical types, each of whose values occupies at least a byte.
+    """Return a schema without logical types, in which each value occupies at least a byte.
 
-    So a few bytes can't contain many values. Types that contain themselves are refused, because
+    This keeps a few bytes from containing many values. Recursive types are refused, because
     fastavro's recursion has no limit.
     """
 

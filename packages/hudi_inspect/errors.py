@@ -1,18 +1,18 @@
-"""The error of the inspector: one line that ends with the remedy."""
+"""The errors of the inspector, lines that end with the remedy."""
 
 from __future__ import annotations
 
 from hudi_inspect.units import plain
 
-# What pip installs for the modules that not every installation has.
+# pip's packages of the optional modules.
 _PACKAGES = {"arro3": "arro3-core arro3-io", "hudi": "hudi==0.5.0"}
 
 
 class InspectError(Exception):
     """A table cannot be inspected: not a table, damaged, unreadable, or an unsupported version.
 
-    `problem` is what went wrong and where, `remedy` what to do about it. As text, both are on one
-    line.
+    `problem` is the failure with its location, `remedy` the solution. The text of the error is a
+    line with both.
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
@@ -25,16 +25,16 @@ class InspectError(Exception):
         return f"{self.problem}; {self.remedy}"
 
     def _render_traceback_(self) -> list[str]:
-        # IPython prints these lines instead of a stack trace: the message contains the remedy.
+        # IPython prints these lines instead of a stack trace, because they contain the remedy.
         return [f"{type(self).__name__}: {self}"]
 
 
 class Unreadable(Exception):
-    """A file or its content is not as Hudi writes it; the message is a predicate: "is empty"."""
+    """A file is not a valid file of Hudi; the message is a predicate, such as "is empty"."""
 
 
 class TooLarge(Unreadable):
-    """A file is larger than the limit; it may be undamaged."""
+    """A file is larger than the limit, but may be undamaged."""
 
 
 def missing_package(action: str, error: ModuleNotFoundError) -> InspectError:

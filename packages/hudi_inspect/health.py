@@ -1,4 +1,4 @@
-"""Check a table's health: each check has one line, with the remedy."""
+"""Check a table's health, with a line and a remedy for each check."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from hudi_inspect.units import argument, brief, iso, many, size
 if TYPE_CHECKING:
     from hudi_inspect.snapshot import TableSnapshot
 
-# Under these names the lab's writer adds its stream and batch to a commit.
+# Keys with which the lab's writer adds its stream and batch to a commit.
 QUERY, BATCH = "hudilab.query_id", "hudilab.batch_id"
-SINK = "_hudi_streaming_sink_checkpoint"  # Hudi's own streaming sink adds its batches here
+SINK = "_hudi_streaming_sink_checkpoint"  # the key of Hudi's own streaming sink
 TARGET = 125829120  # bytes; Hudi's default of hoodie.parquet.max.file.size
-MERGEABLE = 100  # files that merging would save
+MERGEABLE = 100  # files that a merge would save
 DELTAS = 10  # delta commits without a compaction
-VERSIONS = 40  # commits for which superseded files may stay
+VERSIONS = 40  # commits after which superseded files should be cleaned
 ACTIVE = 100  # completed instants on the active timeline
-AHEAD = 10  # seconds that clocks of two machines may differ
+AHEAD = 10  # seconds by which two machines' clocks may differ
 RECENT = 50  # newest batches, searched for two writers
 
 
@@ -43,7 +43,7 @@ class HealthCheck(NamedTuple):
         )
 
 
-class Batch(NamedTuple):
+class StreamBatch(NamedTuple):
     """A batch of a stream, and the instant that wrote it."""
 
     instant: Instant
@@ -200,22 +200,19 @@ def _archive(snapshot: TableSnapshot) -> HealthCheck:
     )
 
 
-def batches_of(instants: Collection[Instant]) -> Iterator[Batch]:
-    """Yield the streams' batches in order of completion.
-
-    Reads what the lab's writer and Hudi's own streaming sink add to a commit.
-    """
+def batches_of(instants: Collection[Instant]) -> Iterator[StreamBatch]:
+    """Yield the batches of the lab's writers and of Hudi's own sinks, in order of completion."""
     seen: dict[str, int] = {}
     for instant in sorted(instants, key=lambda instant: instant.end):
         extra = instant.commit.extra if instant.commit else {}
         if QUERY in extra and (number := _number(extra.get(BATCH))) is not None:
-            yield Batch(instant, extra[QUERY], number)
+            yield StreamBatch(instant, extra[QUERY], number)
         elif SINK in extra:
-            # Each commit repeats every stream's last batch; only that of its own stream is new.
+            # A commit repeats every stream's last batch, and only its own stream's is new.
             for query, value in parse_map(extra[SINK]).items():
                 number = _number(value)
                 if number is not None and seen.get(query) != number:
-                    yield Batch(instant, query, number)
+                    yield StreamBatch(instant, query, number)
                     seen[query] = number
 
 
@@ -231,7 +228,7 @@ def _two_writers(snapshot: TableSnapshot) -> HealthCheck:
     if count < 2:
         streams = "only one stream wrote to the table" if count else "no commit names a stream"
         return _check("two writers", True, streams)
-    # Streams that write one after the other need no lock; streams whose commits alternate do.
+    # Only streams with alternating commits need a lock, not streams that write in sequence.
     alternate = len(turns) > count
     if not alternate or snapshot.has_heartbeats:
         how = "with a lock" if alternate else "one after the other"

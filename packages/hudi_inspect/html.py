@@ -1,4 +1,4 @@
-"""Build one self-contained page: no network, no web fonts, no libraries."""
+"""Build a self-contained page without network, web fonts and libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hudi_inspect.about import about
-from hudi_inspect.health import Batch, HealthCheck
+from hudi_inspect.health import HealthCheck, StreamBatch
 from hudi_inspect.names import Instant, moment
 from hudi_inspect.slices import Slice
 from hudi_inspect.units import brief, iso, many, plain, size, to_script
@@ -19,9 +19,9 @@ from hudi_inspect.units import brief, iso, many, plain, size, to_script
 if TYPE_CHECKING:
     from hudi_inspect.snapshot import TableSnapshot
 
-DETAILED = 1000  # newest instants, of which the page has the files and the extra metadata
+DETAILED = 1000  # newest instants with their files and extra metadata
 FILES = 20  # per commit
-PARTITIONS, DRAWN = 5000, 500  # largest partitions that are listed, and those with their groups
+PARTITIONS, DRAWN = 5000, 500  # largest partitions to list, and those with their file groups
 GROUPS = 30  # per partition
 SLICES = 60  # per file group
 
@@ -41,11 +41,11 @@ def page(snapshot: TableSnapshot) -> str:
         ),
         "count": f"{instants}, newest first; expand one to see its files",
         "made": escape(
-            f"Made by hudi-inspect at {iso(snapshot.options.now)}, which only reads the table."
+            f"Created by hudi-inspect at {iso(snapshot.options.now)}, which only reads the table."
         ),
     }
     template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
-    # One pass, so that a value that looks like a placeholder is not replaced.
+    # In a single pass, which doesn't replace placeholders within values.
     before, after = (
         re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], part)
         for part in template.split("{{data}}")
@@ -54,7 +54,7 @@ def page(snapshot: TableSnapshot) -> str:
 
 
 def embedded(snapshot: TableSnapshot) -> str:
-    """Return the page in a frame, which keeps its styles and the notebook's apart."""
+    """Return the page in a frame, which separates its styles from the notebook's."""
     return (
         f'<iframe srcdoc="{escape(page(snapshot))}" title="Hudi table" '
         'style="width:100%;height:46rem;border:1px solid #8888;border-radius:6px"></iframe>'
@@ -91,7 +91,7 @@ def _ms(at: datetime | None) -> int | None:
 
 
 def _data(snapshot: TableSnapshot) -> Iterator[str]:
-    """Yield the JSON of the page's script in parts: one object would need much memory."""
+    """Yield the JSON of the page's script in parts, because one object would need much memory."""
     batches = {batch.instant.time: batch for batch in snapshot.batches}
     partitions = sorted(snapshot.partitions, key=lambda part: (-part.bytes, part.path))
     listed = [part._asdict() | {"path": plain(part.path)} for part in partitions[:PARTITIONS]]
@@ -109,8 +109,8 @@ def _data(snapshot: TableSnapshot) -> Iterator[str]:
     yield "}"
 
 
-def _instant(instant: Instant, batch: Batch | None, is_detailed: bool) -> dict[str, Any]:
-    """Return what the page shows of an instant; the script fills in what is missing."""
+def _instant(instant: Instant, batch: StreamBatch | None, is_detailed: bool) -> dict[str, Any]:
+    """Return the page's data of an instant; the script adds defaults."""
     shown: dict[str, Any] = {
         "t": plain(instant.time),
         "action": brief(instant.action),

@@ -1,10 +1,10 @@
 """Parse the names of a table's files: instants of the timeline, and data files.
 
-Layout 1 of a timeline (table version 6) keeps `.hoodie/<time>.<action>`, JSON for commits; layout 2
-(table versions 8 and 9) keeps `.hoodie/timeline/<time>_<completed>.<action>`, Avro throughout, and
-moves old instants to Parquet files in `history/`.
+Timeline layout 1 (table version 6) has files `.hoodie/<time>.<action>`, with JSON for commits.
+Layout 2 (table versions 8 and 9) has Avro files `.hoodie/timeline/<time>_<completed>.<action>`, and
+Parquet files of old instants in `history/`.
 
-It imports no other module, so that a program that only needs names loads little.
+This module imports no other module, so that it loads fast.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from hudi_inspect.records import CommitFile
 
-# Actions whose completed file lists what was written.
+# Actions whose completed file lists the written files.
 WRITES = ("commit", "deltacommit", "replacecommit")
 ACTIONS = (
     *WRITES,
@@ -40,7 +40,7 @@ _NAME = re.compile(
 )
 _FIRST = datetime.min.replace(tzinfo=UTC)
 
-# Parquet, ORC, HFile, Lance: the name identifies a base file's group, in any format.
+# A base file's name contains its file group in any format: Parquet, ORC, HFile, Lance.
 _BASE = re.compile(r"(?P<group>[^_]+)_[^_]+_(?P<instant>\d+)\.[A-Za-z]\w*")
 _LOG = re.compile(
     r"\.(?P<group>.+)_(?P<instant>[^_]*)\.log\.(?P<version>\d+)(?:_\d+-\d+-\d+)?(?P<cdc>\.cdc)?"
@@ -60,11 +60,11 @@ class Instant:
     """An action on the timeline.
 
     Attributes:
-        time: As in the file name, the form that Hudi's procedures accept.
-        completion_time: As in the file name; None if pending, and in layout 1.
-        files: Maps a state (REQUESTED, INFLIGHT, COMPLETED) to its file, relative to the table.
-        touched: When one of its files last changed, in seconds since 1970; 0 if archived.
-        commit: What it wrote; None for an action that writes no rows.
+        time: The time in the file name, which Hudi's procedures accept.
+        completion_time: The completion time in the file name; None if pending, and in layout 1.
+        files: Files by state (REQUESTED, INFLIGHT, COMPLETED), relative to the table.
+        touched: The last modification of its files, in seconds since 1970; 0 if archived.
+        commit: The content of a write; None for an action that writes no rows.
     """
 
     time: str
@@ -90,27 +90,27 @@ class Instant:
 
     @property
     def end(self) -> tuple[datetime, str]:
-        """Return the key that sorts by completion; for a pending instant, when it was requested."""
+        """Return a sort key by completion time, or by request time for a pending instant."""
         return self.completed or self.requested or _FIRST, self.time
 
     @property
     def operation(self) -> str | None:
-        """Return the writer's operation, such as UPSERT; None if it writes no rows."""
+        """Return the writer's operation, such as UPSERT; None for an action without rows."""
         return self.commit.operation if self.commit else None
 
     @property
     def rows_written(self) -> int | None:
-        """Return the rows of the files that it wrote; None if it writes no rows."""
+        """Return the number of rows in its files; None for an action without rows."""
         return sum(stat.writes for stat in self.commit.stats) if self.commit else None
 
     @property
     def rows_updated(self) -> int | None:
-        """Return how many rows it updated; None if it writes no rows."""
+        """Return the number of updated rows; None for an action without rows."""
         return sum(stat.updates for stat in self.commit.stats) if self.commit else None
 
     @property
     def rows_deleted(self) -> int | None:
-        """Return how many rows it deleted; None if it writes no rows."""
+        """Return the number of deleted rows; None for an action without rows."""
         return sum(stat.deletes for stat in self.commit.stats) if self.commit else None
 
 
@@ -118,11 +118,11 @@ def moment(time: str, utc: bool) -> datetime | None:
     """Return the time in an instant's name, or None if the name is not a time.
 
     Args:
-        utc: The timeline is in UTC; otherwise in the writer's time zone, which is assumed to be
-            this machine's, as Hudi does.
+        utc: Whether the timeline is in UTC. Otherwise it is in the writer's time zone, which Hudi
+            and this function assume to be this machine's.
     """
     try:
-        # strptime is twenty times as slow.
+        # strptime is twenty times slower.
         local = datetime.fromisoformat(f"{time[:8]}T{time[8:14]}.{time[14:17] or '000'}")
         return local.replace(tzinfo=UTC) if utc else local.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
@@ -139,11 +139,11 @@ class _File(NamedTuple):
 
 
 def instants_of(entries: Iterable[Entry], folder: str, utc: bool) -> list[Instant]:
-    """Return the instants whose files are in a folder, oldest first.
+    """Return the instants with files in a folder, oldest first.
 
     Args:
-        folder: `.hoodie/timeline` for layout 2, `.hoodie` for layout 1, whose names lack the
-            completion time: the last file's modification time replaces it, as in Hudi.
+        folder: `.hoodie/timeline` for layout 2, `.hoodie` for layout 1. File names of layout 1 lack
+            the completion time, so the last file's modification time replaces it, as in Hudi.
     """
     files: dict[tuple[str, str], list[_File]] = {}
     for entry in entries:
@@ -156,7 +156,7 @@ def instants_of(entries: Iterable[Entry], folder: str, utc: bool) -> list[Instan
         if action not in ACTIONS:
             continue
         step = {"requested": 0, "inflight": 1}.get(match["step"], 2)
-        # A savepoint has the time of the commit it keeps.
+        # A savepoint has the time of its commit.
         key = match["time"], "savepoint" if action == "savepoint" else ""
         files.setdefault(key, []).append(_File(step, action, match["completed"], entry))
     return [_instant(time, files[time, kind], utc) for time, kind in sorted(files)]
@@ -189,7 +189,7 @@ def _modified(entry: Entry) -> datetime | None:
 
 
 class DataFile(NamedTuple):
-    """The parts of a data file's path: its partition, file group, and the instant that wrote it."""
+    """The parts of a data file's path: partition, file group, and the instant of the write."""
 
     partition: str
     group: str
@@ -198,7 +198,7 @@ class DataFile(NamedTuple):
 
 
 def parse_file(path: str) -> DataFile | None:
-    """Parse a path relative to the table; return None if it is not that of a data file."""
+    """Parse a path relative to the table; return None for other files."""
     if path.startswith(".hoodie/"):
         return None
     partition, _, name = path.rpartition("/")

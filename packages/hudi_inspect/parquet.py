@@ -1,7 +1,7 @@
 """Read Parquet files: the number of rows from the footer alone, and columns with arro3.
 
-arro3 gives no access to the footer, and prints a stack trace for a file without a valid one. So
-this module decodes the few fields it needs, from a struct in Thrift's compact protocol.
+arro3 has no access to the footer, and prints a stack trace for an invalid one. This module
+therefore decodes a few fields of the footer's struct in Thrift's compact protocol.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 from hudi_inspect.varints import Cursor
 
 FOOTER = 65536  # bytes at the end of a file; they contain most footers
-_LOCK = Lock()  # standard error belongs to the whole process
+_LOCK = Lock()  # for the process's standard error
 _END = 8  # bytes after the footer: its size and the magic number
 _MAGIC = b"PAR1"
 _ROWS, _GROUPS, _BYTES = 3, 4, 2  # the footer's fields: rows, row groups; of a group, its bytes
 STEPS = 1_000_000  # reads of a part of a footer; a column needs ten
-MAX_ROWS = 100_000  # of a file whose rows are read
-MAX_BYTES = 268435456  # of its content, which is compressed in the file
-BATCH_ROWS = 64  # rows that are read at a time
+MAX_ROWS = 100_000  # of a file to read
+MAX_BYTES = 268435456  # of its decompressed content
+BATCH_ROWS = 64  # rows per read
 # Thrift's types.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY = range(1, 9)
 _LIST, _SET, _MAP, _STRUCT, _UUID = range(9, 14)
@@ -45,7 +45,7 @@ def count_rows(tail: bytes, steps: list[int] | None = None) -> int:
     """Return the number of rows in a file; `tail` is its end, with the whole footer.
 
     Args:
-        steps: How many reads of a part of the footer are left.
+        steps: The number of reads of the footer's parts that remain.
     """
     return _totals(tail, steps or [STEPS], only_rows=True)[0]
 
@@ -61,10 +61,9 @@ def read_rows(
     """Return columns of the rows in a file: of all, or of those whose column `key` is in `keys`.
 
     Args:
-        is_bounded: Refuse a file whose rows need more memory than those of a timeline's archive.
+        is_bounded: Refuse a file with more rows or bytes than an archived timeline has.
     """
-    # Outside of the try: a missing package is not damage of the file. arro3.io imports
-    # arro3.core only when it needs it.
+    # Before the try, because a missing package is not damage. arro3.io imports arro3.core late.
     from arro3.core import DataType
     from arro3.io import read_parquet
 
@@ -94,7 +93,7 @@ def read_rows(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Drop what arro3 writes to standard error when it panics: the exception has the text."""
+    """Drop arro3's output on standard error after a panic, because the exception contains it."""
     with _LOCK:
         kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 2)
@@ -107,7 +106,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _totals(tail: bytes, steps: list[int], *, only_rows: bool = False) -> tuple[int, int]:
-    """Return the number of rows and of their uncompressed bytes, according to the footer."""
+    """Return the footer's number of rows and of their uncompressed bytes."""
     end = footer_size(tail)
     if end > len(tail):
         raise Damaged
@@ -140,7 +139,7 @@ class _Struct(Cursor):
         field = 0
         while head := self.take(1)[0]:
             step, kind = head >> 4, head & 15
-            # A long step has a number of its own, with a sign, which no field of Parquet needs.
+            # A long step is followed by a signed number, which no field of Parquet needs.
             field = field + step if step else self.number() // 2
             yield field, kind
 
@@ -151,7 +150,7 @@ class _Struct(Cursor):
             yield head & 15
 
     def total(self, kind: int, field: int) -> int:
-        """Return a number in a struct, and skip the rest; zero if it has no such field."""
+        """Return a number in a struct, or zero if the field is missing, and skip the rest."""
         total = 0
         if kind != _STRUCT:
             raise EOFError

@@ -1,4 +1,4 @@
-"""Read what compactions plan and what cleans deleted, from the content of their instants."""
+"""Read the plans of pending compactions, and the deleted files of cleans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hudi_inspect.timeline import read_file
 def pending_compactions(
     store: Store, timeline: Collection[Instant], problems: list[InspectError]
 ) -> dict[tuple[str, str], str]:
-    """Return the file groups of pending compactions, each with its compaction's time."""
+    """Return the times of pending compactions by file group."""
     pending = [
         instant
         for instant in timeline
@@ -36,9 +36,9 @@ def pending_compactions(
 def retained_by_cleans(
     store: Store, timeline: Collection[Instant], archive: Archive, problems: list[InspectError]
 ) -> tuple[str | None, tuple[tuple[str, str], ...]]:
-    """Return the earliest commit that the last clean retained, or the files that cleans deleted.
+    """Return the earliest commit that the last clean retained, or the deleted files.
 
-    The commit is None if cleans retain file versions; the files are (partition, name).
+    The commit is None if cleans retain file versions. The files are (partition, name).
     """
     active = [instant for instant in timeline if instant.action == "clean" and instant.is_done]
     cleans: list[Clean] = []

@@ -1,4 +1,4 @@
-"""Read a table's `hoodie.properties`, and report what is wrong with it."""
+"""Read and check a table's `hoodie.properties`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hudi_inspect.store import PROPERTIES, Store, Vanished, typed
 from hudi_inspect.units import quoted
 
 OLDEST, NEWEST = 6, 9  # table versions
-# The oldest Hudi that reads a version. Tested: 0.15, 1.0.2, 1.2.0 and hudi-rs 0.5, on 6, 8 and 9.
+# The oldest Hudi for a version, tested with 0.15, 1.0.2, 1.2.0 and hudi-rs 0.5 on 6, 8 and 9.
 READERS = {6: "0.14", 7: "1.0", 8: "1.0", 9: "1.1"}
 MAX_PROPERTIES = 1048576  # bytes of the file
 _PAIR = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
@@ -18,10 +18,10 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_table_properties(store: Store) -> tuple[dict[str, str], int]:
-    """Return the properties, and the table version in them.
+    """Return the properties and the table version.
 
     Raises:
-        InspectError: Not a table, damaged, or of an unsupported version.
+        InspectError: The folder is no table, is damaged, or has an unsupported version.
     """
     file = f"{store.uri}/{PROPERTIES}"
     try:
@@ -74,7 +74,7 @@ def _no_table(store: Store) -> InspectError:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return the pairs of a .properties file as Java reads them: escapes, lines that continue."""
+    """Parse a .properties file like Java, with escapes and continued lines."""
     pairs: dict[str, str] = {}
     line: list[str] = []
     for part in re.split(r"\r\n|\r|\n", text):
@@ -99,5 +99,5 @@ def _unescaped(text: str) -> str:
     def plain(match: re.Match[str]) -> str:
         return chr(int(match[1], 16)) if match[1] else _CONTROLS.get(match[2], match[2])
 
-    # Java writes a character beyond U+FFFF as two escapes.
+    # Java writes a character above U+FFFF as two escapes.
     return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

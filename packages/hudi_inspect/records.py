@@ -1,4 +1,4 @@
-"""Check the content of a timeline file once: every other module relies on these types."""
+"""Convert the content of timeline files to checked types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KINDS = {int: "a whole number", str: "text", list: "a list", dict: "a record", 
 
 
 class FileStat(NamedTuple):
-    """What one commit wrote into one file; `path` is relative to the table."""
+    """A file of a commit, with its numbers of rows; `path` is relative to the table."""
 
     partition: str
     group: str
@@ -26,10 +26,7 @@ class FileStat(NamedTuple):
 
 
 class CommitFile(NamedTuple):
-    """The content of a completed write: what it wrote and replaced, and its extra metadata.
-
-    `extra` lacks the schema, which is large.
-    """
+    """A completed write: its files, replaced file groups, and extra metadata without the schema."""
 
     operation: str
     stats: tuple[FileStat, ...]
@@ -38,17 +35,17 @@ class CommitFile(NamedTuple):
 
 
 class Clean(NamedTuple):
-    """The content of a clean: the earliest commit it retained, the files (partition, name)."""
+    """A completed clean: the earliest retained commit, and the deleted files (partition, name)."""
 
     retained: str
     deleted: tuple[tuple[str, str], ...]
 
 
 def value(record: Any, name: str, kind: type[T]) -> T:
-    """Return a value of a record; if it is null, the empty value of its type, such as 0.
+    """Return a value of a record, or for null its type's empty value, such as 0.
 
     Raises:
-        Unreadable: It isn't a record, or the value has another type.
+        Unreadable: `record` is no record, or the value has another type.
     """
     if type(record) is not dict:
         raise Unreadable(f"contains {_short(record)} instead of a record with {name}")
@@ -69,7 +66,7 @@ def _texts(record: Any, name: str) -> list[str]:
 
 
 def _short(stored: Any) -> str:
-    """Return a value as JSON, truncated if it is long; only its type if it is nested."""
+    """Return a value as truncated JSON, or the type of a nested value."""
     if isinstance(stored, dict | list | bytes):
         return f"a {type(stored).__name__}"
     text = json.dumps(stored) if isinstance(stored, str | bool | None) else str(stored)
@@ -108,7 +105,7 @@ def _stats(content: dict[str, Any]) -> Iterator[FileStat]:
 
 
 def parse_compaction(content: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the file groups, as (partition, file group), that a compaction's plan lists."""
+    """Return the file groups (partition, file group) in a compaction's plan."""
     return [
         (value(operation, "partitionPath", str), value(operation, "fileId", str))
         for operation in value(content, "operations", list)
@@ -129,7 +126,7 @@ def parse_clean(content: dict[str, Any]) -> Clean:
 
 
 def parse_map(text: str) -> dict[str, Any]:
-    """Return the JSON object in an entry of a commit's extra metadata; empty without an object."""
+    """Return the JSON object in an entry of a commit's extra metadata, or an empty dict."""
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Find the number of rows in files, or count them."""
+"""Find the number of rows in files, or count rows with hudi-rs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hudi_inspect.slices import Slice
 from hudi_inspect.store import Store, typed
 from hudi_inspect.units import quoted
 
-MAX_FOOTERS = 1000  # footers that are read, of files whose row count no commit contains
-SHARES = 12  # files whose footers may use all their steps: ten seconds in all
+MAX_FOOTERS = 1000  # of files whose row count no commit contains
+SHARES = 12  # footers with all their steps, which take ten seconds together
 MAX_FOOTER = 16777216  # bytes
 
 
@@ -33,7 +33,7 @@ def with_rows(
     if times:
         for commit in archive.contents(times, parse_commit).values():
             rows |= {stat.path: stat.writes for stat in commit.stats}
-    # Footers of other formats are not read, so rows that no commit counts stay unknown.
+    # Footers of other formats are not read, so without a commit, the count stays unknown.
     missing = [base for base in latest if base not in rows and base.endswith(".parquet")]
     if missing and len(missing) <= MAX_FOOTERS:
         left = [STEPS * SHARES]
@@ -58,7 +58,7 @@ def _footer_rows(store: Store, path: str, left: list[int]) -> int | InspectError
     """Return the number of rows in a Parquet file; None if its footer is encrypted or not read.
 
     Args:
-        left: How many steps are left for this footer and those of other files.
+        left: The remaining steps for this and other footers.
     """
     if left[0] < STEPS:
         return None
@@ -76,7 +76,7 @@ def _footer_rows(store: Store, path: str, left: list[int]) -> int | InspectError
                 f"the footer of the data file {store.uri}/{path} is not read ({error})",
                 f"to count its rows, read the data: hudi-inspect {quoted(store.uri)} --count",
             )
-        what = f"cannot be read ({error})" if str(error) else "is not a whole Parquet file"
+        what = f"cannot be read ({error})" if str(error) else "is not a complete Parquet file"
         return InspectError(
             f"the data file {store.uri}/{path} {what}",
             f"look at it first ({typed(f'{store.uri}/{path}', 'ls')}), then restore it from a "
@@ -88,7 +88,7 @@ def _footer_rows(store: Store, path: str, left: list[int]) -> int | InspectError
 
 
 def count_snapshot(store: Store, groups: int) -> int:
-    """Count the rows of a snapshot query with hudi-rs, which must read that many file groups."""
+    """Count the rows of a snapshot query with hudi-rs, and check its number of file groups."""
     from hudi import HudiReadOptions, HudiTableBuilder
 
     # hudi-rs percent-decodes URIs, but not paths.

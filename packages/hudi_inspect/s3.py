@@ -1,4 +1,4 @@
-"""Read a table's files on S3 with botocore, the client of boto3; this module cannot write."""
+"""Read a table's files on S3 with botocore, the client of boto3; never write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class S3Store:
 
     def _connect(self, access: S3Access) -> None:
         try:
-            # boto3 itself loads more slowly.
+            # boto3 loads more slowly.
             from botocore.config import Config
             from botocore.exceptions import BotoCoreError, ClientError
             from botocore.session import Session
@@ -76,7 +76,7 @@ class S3Store:
         for page in self._pages(Prefix=self._prefix):
             for item in page.get("Contents", ()):
                 path = item["Key"][cut:]
-                # A key that ends in a slash marks a folder.
+                # A key with a trailing slash marks a folder.
                 if not path.endswith("/") and not path.startswith(SKIPPED):
                     entries.append(Entry(path, item["Size"], item["LastModified"].timestamp()))
         return entries
@@ -93,7 +93,7 @@ class S3Store:
         return pages
 
     def read(self, path: str, last: int | None = None, most: int | None = None) -> bytes:
-        """Return a file's content; with `last`, at most so many bytes at its end."""
+        """Return a file's content; with `last`, at most that many bytes from its end."""
         part = {} if last is None else {"Range": f"bytes=-{last}"}
         try:
             key = f"{self._prefix}{path}"
@@ -109,7 +109,7 @@ class S3Store:
             raise self._failed(error) from None
 
     def each(self, read: Callable[[A], T], items: Iterable[A]) -> list[T]:
-        """Return what a function that reads returns for each item, in the same order."""
+        """Call `read` for each item, in parallel; return the results in the same order."""
         with ThreadPoolExecutor(THREADS) as pool:
             return list(pool.map(read, items))
 
@@ -125,7 +125,7 @@ class S3Store:
         return bool(listed.get("Contents"))
 
     def tables_below(self, depth: int = SEARCH_LEVELS) -> list[str]:
-        """Return the tables in the folders below."""
+        """Return the tables in subfolders."""
         tables, level = [], [self._prefix]
         for _ in range(depth):
             pages = self.each(lambda path: self._pages(Prefix=path, Delimiter="/"), level)
@@ -142,7 +142,7 @@ class S3Store:
         return sorted(start + path.rstrip("/") for path in tables)
 
     def storage_options(self) -> dict[str, str]:
-        """Return the options with which hudi-rs reads the table; they include the secret key."""
+        """Return the options of hudi-rs for the table, which include the secret key."""
         keys = self._session.get_credentials()
         endpoint = str(self._client.meta.endpoint_url)
         options = {
@@ -160,14 +160,14 @@ class S3Store:
         return {name: value for name, value in options.items() if value}
 
     def _code(self, error: Exception) -> str:
-        """Return S3's code for an error; empty if there was no answer."""
+        """Return S3's code of an error; empty without an answer."""
         if not isinstance(error, self._refused):
             return ""
         answer: Any = error.response
         return str(answer.get("Error", {}).get("Code") or "")
 
     def _failed(self, error: Exception) -> InspectError:
-        """Return the error with the inspector's own message: the client's may contain keys."""
+        """Return an error without the client's message, which may contain keys."""
         code, kind = self._code(error), type(error).__name__
         if code in ("NoSuchBucket", "404"):
             cause, remedy = "it does not exist", "fix the URI"

@@ -1,4 +1,4 @@
-"""Group a table's files into file groups and slices, as Hudi's file system view does."""
+"""Group a table's files into file groups and slices, like Hudi's file system view."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _Group = tuple[str, str]  # partition, file group
 class Slice(NamedTuple):
     """A version of a file group: a base file, its logs, or both.
 
-    `rows` is None if only the data contains the number; `ended` is the instant that superseded
-    the slice, None for a slice that a snapshot query reads.
+    `rows` is None if no metadata contains the number. `ended` is the instant that superseded the
+    slice, or None for a slice of a snapshot query.
     """
 
     partition: str
@@ -32,18 +32,18 @@ class Slice(NamedTuple):
 
     @property
     def is_latest(self) -> bool:
-        """Return whether a snapshot query reads it."""
+        """Return whether a snapshot query reads the slice."""
         return self.ended is None
 
     @property
     def bytes(self) -> int:
-        """Return the size of all its files."""
+        """Return the total size of the files."""
         return self.base_bytes + self.log_bytes
 
 
 @dataclass
 class _Files:
-    """The files of one file group, each with the instant in its name."""
+    """The files of a file group, each with the instant in its name."""
 
     bases: dict[str, Entry] = field(default_factory=dict)
     logs: list[tuple[str, Entry]] = field(default_factory=list)
@@ -54,13 +54,13 @@ class SliceBuilder:
 
     Args:
         timeline: The active timeline.
-        replaced: Maps a file group to the instant that replaced it, by clustering or an overwrite;
-            the files stay until a clean.
-        compacting: Maps a file group to its pending compaction: newer logs start a slice, which
-            readers still merge with the previous one.
+        replaced: The instants that replaced file groups, by clustering or an overwrite; the files
+            stay until a clean.
+        compacting: The pending compactions of file groups. Newer logs start a slice, which readers
+            still merge with the previous slice.
         archived: Completion times of archived instants.
-        by_completion: A log belongs to the slice that was the newest when the log was completed
-            (layout 2); otherwise to the slice in the log's name (layout 1).
+        by_completion: Assign a log to the newest slice at its completion (layout 2), not to the
+            slice in its name (layout 1).
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class SliceBuilder:
     def build(self, entries: Iterable[Entry]) -> list[Slice]:
         """Return all committed slices, sorted by partition, file group and instant.
 
-        Files that no completed instant wrote are ignored, as readers ignore them.
+        Like readers, it ignores files without a completed instant.
         """
         groups: defaultdict[_Group, _Files] = defaultdict(_Files)
         for entry in entries:
@@ -99,7 +99,7 @@ class SliceBuilder:
         return [part for group in sorted(groups) for part in self._slices(group, groups[group])]
 
     def _slices(self, group: _Group, files: _Files) -> list[Slice]:
-        """Return the slices of one file group, oldest first."""
+        """Return the slices of a file group, oldest first."""
         bases = {time: base for time, base in files.bases.items() if self._is_committed(time)}
         logs = self._logs_by_slice(group, bases, files.logs)
         times = sorted(logs)
@@ -111,13 +111,13 @@ class SliceBuilder:
         ]
 
     def _is_committed(self, time: str) -> bool:
-        """Return whether an instant is completed: all older than the active timeline are."""
+        """Return whether an instant is completed, as all older than the active timeline are."""
         return time in self._completed or time < self._begin
 
     def _logs_by_slice(
         self, group: _Group, bases: Collection[str], logs: Iterable[tuple[str, Entry]]
     ) -> dict[str, list[Entry]]:
-        """Return the logs of each slice, by the slice's instant."""
+        """Return the logs by their slice's instant."""
         pending = self._compacting.get(group)
         slices: dict[str, list[Entry]] = {time: [] for time in bases}
         if pending:

@@ -1,4 +1,4 @@
-"""A table as its files describe it: read it with `inspect(table)`."""
+"""Inspect a table: `inspect(table)` reads a snapshot of its files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from hudi_inspect.archive import Archive
 from hudi_inspect.content import MAX_CONTENT, parse_content
 from hudi_inspect.errors import InspectError, Unreadable
-from hudi_inspect.health import Batch, HealthCheck, batches_of, check_health
+from hudi_inspect.health import HealthCheck, StreamBatch, batches_of, check_health
 from hudi_inspect.names import Entry, Instant, instants_of, moment, parse_file
 from hudi_inspect.plans import pending_compactions, retained_by_cleans
 from hudi_inspect.properties import read_table_properties
@@ -27,10 +27,10 @@ from hudi_inspect.timeline import read_commits, unreadable
 from hudi_inspect.units import argument, iso, many, quoted, to_json
 from hudi_inspect.window import QueryWindow, find_window
 
-SOURCE = "hudilab.source"  # under this name the lab's writer describes its source in a commit
-MOST_BUCKETS = 10_000  # no table has more; the random id of a file group is greater
-MAX_LEVELS = 100  # of nested values in a file whose content is shown
-NOTES, NAMES = 20, 5  # files that cannot be read, and files that are left out, in the notes
+SOURCE = "hudilab.source"  # the key of the lab's writer for its source in a commit
+MOST_BUCKETS = 10_000  # above every table's buckets, below almost every random file group id
+MAX_LEVELS = 100  # of nested values in a shown file
+NOTES, NAMES = 20, 5  # maximum numbers of unreadable and of skipped files in the notes
 SMALL = 104857600  # bytes; Hudi's default of hoodie.parquet.small.file.limit
 _FOLDERS = {"hoodie.timeline.path": "timeline", "hoodie.timeline.history.path": "history"}
 _INSTANT = re.compile(r"_(\d{14,20})\.")
@@ -38,17 +38,17 @@ _INSTANT = re.compile(r"_(\d{14,20})\.")
 
 @dataclass(frozen=True)
 class Options:
-    """What to inspect, and how.
+    """The options of an inspection.
 
     Attributes:
         archived: Include the instants of the archived timeline.
-        count: Count the rows with hudi-rs, which reads the data; for tables whose commits do not
-            give the number.
+        count: Count the rows with hudi-rs, which reads the data; for tables without the number in
+            their commits.
         since: Show only instants from this time on: an instant, or ISO 8601 (UTC).
         partition: Include the file slices of this partition.
         stuck_after: Seconds without activity after which a pending instant counts as stuck.
-        now: The time to compare with.
-        s3: Where S3 is; AWS's own environment variables and files by default.
+        now: The current time.
+        s3: The access to S3; by default from AWS's own environment variables and files.
     """
 
     archived: bool = False
@@ -61,8 +61,8 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Table:
-    """What the table is, and what a snapshot query reads."""
+class TableSummary:
+    """The table's properties, and the totals of a snapshot query."""
 
     uri: str
     name: str
@@ -93,24 +93,24 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TableSnapshot:
-    """A table as its files describe it; a notebook shows it as a page.
+    """The state of a table in its files; a notebook shows it as a page.
 
     Attributes:
         is_utc: Whether the times of instants are in UTC, rather than the writer's time zone.
-        since: Show only instants from this moment on.
+        since: Show only instants from this time on.
         timeline: The active timeline, oldest first.
         archived: The archived timeline, oldest first; None if it was not read.
-        unread: The folder of an archive that cannot be read, relative to the table; mostly empty.
+        unread: The folder of an unsupported archive, relative to the table; usually empty.
         slices: All committed slices, by partition, file group and instant.
-        clean_begin: The earliest commit that the last clean retained; None if it records none.
+        clean_begin: The earliest commit that the last clean retained, or None.
         cleaned: Files that cleans deleted, as (partition, name), if `clean_begin` is None.
-        first_commit: The first completed write, archived or not; the earliest retained one if a
-            clean records it.
-        activity: Maps a pending instant to its writer's last heartbeat or data file, in seconds
-            since 1970.
-        has_heartbeats: Whether writers keep heartbeats, as they do with a lock.
-        problems: What cannot be read: the rest of the snapshot lacks it.
-        counted: The rows as hudi-rs counts them; None without `Options.count`.
+        first_commit: The first completed write, archived or not, or the earliest retained commit
+            in a clean.
+        activity: The last heartbeat or data file of pending instants' writers, in seconds since
+            1970.
+        has_heartbeats: Whether writers send heartbeats, as with a lock.
+        problems: Errors of unreadable files, which the snapshot lacks.
+        counted: The number of rows from hudi-rs; None without `Options.count`.
     """
 
     store: Store
@@ -144,7 +144,7 @@ class TableSnapshot:
 
     @cached_property
     def history(self) -> tuple[Instant, ...]:
-        """The archived timeline, if it was read, and the active one."""
+        """The archived timeline, if it was read, and the active timeline."""
         return (*(self.archived or ()), *self.timeline)
 
     @cached_property
@@ -179,10 +179,10 @@ class TableSnapshot:
 
     @cached_property
     def has_buckets(self) -> bool:
-        """Whether the table has a bucket index, which is not a table property.
+        """Whether the table has a bucket index, which no table property contains.
 
-        The lab's writer records the number of buckets in its commits. In a table that others wrote,
-        bucket 7's file group is 00000007-...; a random id of eight digits is not below the limit.
+        The lab's writer records the number of buckets in its commits. In other tables, the file
+        group of bucket 7 is 00000007-..., and random ids are above `MOST_BUCKETS`.
         """
         for instant in sorted(self.history, key=lambda instant: instant.time, reverse=True):
             if instant.commit and SOURCE in instant.commit.extra:
@@ -194,10 +194,10 @@ class TableSnapshot:
         )
 
     @cached_property
-    def table(self) -> Table:
-        """What the table is, and what a snapshot query reads."""
+    def table(self) -> TableSummary:
+        """The table's properties, and the totals of a snapshot query."""
         partitions = self.partitions
-        return Table(
+        return TableSummary(
             uri=self.uri,
             name=self.name,
             type=self.properties["hoodie.table.type"],
@@ -216,24 +216,24 @@ class TableSnapshot:
 
     def _columns(self, name: str) -> list[str]:
         columns = self.properties.get(name, "").split(",")
-        # A custom key generator adds the kind: "city:simple,at:timestamp".
+        # A custom key generator adds types: "city:simple,at:timestamp".
         return [column.partition(":")[0].strip() for column in columns if column.strip()]
 
     def _index(self) -> str | None:
-        """Return the index that the files reveal; the properties do not record a writer's index."""
+        """Return the index from the files, because the properties lack a writer's index."""
         indexes = self.properties.get("hoodie.table.metadata.partitions", "").split(",")
         if "record_index" in indexes:
             return "RECORD_INDEX"
         return "BUCKET" if self.has_buckets else None
 
     @cached_property
-    def batches(self) -> list[Batch]:
-        """The batches that streams wrote, in order of completion."""
+    def batches(self) -> list[StreamBatch]:
+        """The batches of streams, in order of completion."""
         return list(batches_of(self.history))
 
     @cached_property
-    def writers(self) -> list[Batch]:
-        """The last batch of each stream that wrote to the table, by query."""
+    def writers(self) -> list[StreamBatch]:
+        """The last batch of each stream, by query."""
         last = {batch.query: batch for batch in self.batches}
         return [last[query] for query in sorted(last)]
 
@@ -254,7 +254,7 @@ class TableSnapshot:
 
     @property
     def notes(self) -> list[str]:
-        """What the report lacks, and why; mostly empty."""
+        """Notes about missing parts of the report; usually empty."""
         notes = [str(problem) for problem in self.problems[:NOTES]]
         if (more := len(self.problems) - NOTES) > 0:
             notes.append(f"{many(more, 'more file')} can't be read")
@@ -263,21 +263,21 @@ class TableSnapshot:
             names += f" and {len(skipped) - NAMES} more" if len(skipped) > NAMES else ""
             notes.append(
                 f"{names} can't be read: inspect reads only regular files inside the table, and "
-                "follows no link that leads out of it"
+                "follows no link to a path outside it"
             )
         if self.unread:
             notes.append(
                 f"the archive {self.unread} is not read, because the table has version "
-                f"{self.version}: its instants are missing here, and queries may reach further "
+                f"{self.version}: its instants are missing here, and queries may go further "
                 "back; list its commits with CALL show_archived_commits(table => "
                 f"{argument(self.name)})"
             )
         return notes
 
     def content(self, time: str) -> dict[str, Any]:
-        """Return the whole content of an instant's files, as plain values.
+        """Return the whole content of an instant's files as plain values.
 
-        `time` is the instant as in its file name, or its time as in the JSON.
+        `time` is the instant in the file name, or its time in the JSON.
 
         Raises:
             InspectError: The instant does not exist, or its file cannot be read.
@@ -343,7 +343,7 @@ class TableSnapshot:
         return to_json(self.as_dict())
 
     def to_html(self) -> str:
-        """Return one self-contained page, which includes archived instants."""
+        """Return a self-contained page with the archived instants."""
         from hudi_inspect.html import page
 
         return page(self._with_archive())
@@ -372,11 +372,12 @@ def inspect(table: str, **options: Any) -> TableSnapshot:
     """Inspect a Hudi table without a JVM; a notebook shows the result as a page.
 
     Args:
-        table: A path, or a URI of `file`, `s3` or `s3a`; the lab's `location.table` is one.
+        table: A path or a file://, s3:// or s3a:// URI, such as the lab's `location.table`.
         options: Fields of `Options` by name, for example `archived=True`.
 
     Raises:
-        InspectError: Not a table, damaged, unreadable, or of an unsupported table version.
+        InspectError: The folder is no table, is damaged or unreadable, or has an unsupported
+            version.
     """
     chosen = Options(**options)
     store = open_store(table, chosen.s3)
@@ -399,10 +400,11 @@ def inspect(table: str, **options: Any) -> TableSnapshot:
 
 
 def read_snapshot(store: Store, options: Options) -> TableSnapshot:
-    """Read a table; if it changes meanwhile, read it again.
+    """Read a table, and if it changes meanwhile, read it again.
 
     Raises:
-        InspectError: Not a table, damaged, unreadable, or of an unsupported table version.
+        InspectError: The folder is no table, is damaged or unreadable, or has an unsupported
+            version.
     """
     for attempt in range(5):
         try:
@@ -474,8 +476,8 @@ def _read(store: Store, options: Options, *, is_settled: bool) -> TableSnapshot:
 
 
 def _old_archive(properties: Mapping[str, str], entries: Collection[Entry]) -> str:
-    """Return the folder of a layout 1 archive, which is not read; empty if there is none."""
-    # "archived" in tables that Hudi 0.x created, "history" in those of 1.x.
+    """Return the folder of a layout 1 archive, which is not read; empty without an archive."""
+    # "archived" in tables of Hudi 0.x, "history" in tables of 1.x.
     name = properties.get("hoodie.archivelog.folder", "archived").rstrip("/")
     folder = f".hoodie/{name}"
     logs = f"{folder}/.commits_.archive."
@@ -485,14 +487,14 @@ def _old_archive(properties: Mapping[str, str], entries: Collection[Entry]) -> s
 def _folders(
     properties: Mapping[str, str], entries: Iterable[Entry], problems: list[InspectError]
 ) -> tuple[str, str]:
-    """Return the folder of the active timeline, and that of the archived one if there is one."""
+    """Return the folders of the active and the archived timeline, the latter possibly empty."""
     names = []
     for name, default in _FOLDERS.items():
         names.append(properties.get(name, default))
         if ".." in names[-1].split("/"):
             problems.append(
                 InspectError(
-                    f"{name}={names[-1]} leads out of the table, so no instant is read from there",
+                    f"{name}={names[-1]} is outside the table, so its instants are not read",
                     f"fix it in {PROPERTIES}, then try again: hudi-inspect TABLE",
                 )
             )
@@ -503,7 +505,7 @@ def _folders(
 
 
 def _archived(archive: Archive, timeline: Collection[Instant]) -> tuple[Instant, ...]:
-    """Return the archived instants that are not active, with what they wrote."""
+    """Return the archived instants that are not active, with the contents of writes."""
     active = {(instant.time, instant.action) for instant in timeline}
     archived = [
         instant for instant in archive.instants() if (instant.time, instant.action) not in active
@@ -516,9 +518,9 @@ def _archived(archive: Archive, timeline: Collection[Instant]) -> tuple[Instant,
 
 
 def _refuse_external(store: Store, paths: Iterable[str]) -> None:
-    """Refuse a table that registers files of other engines: their names contain no file group.
+    """Raise InspectError for a table with files of other engines, which have no file group.
 
-    Source: Hudi 1.2 `ExternalFilePathUtil`, as Apache XTable uses it.
+    Source: Hudi 1.2 `ExternalFilePathUtil`, which Apache XTable uses.
     """
     if path := next((path for path in paths if path.endswith("_hudiext")), ""):
         raise InspectError(
@@ -540,7 +542,7 @@ def _archived_ends(
 
 
 def _activity(entries: Collection[Entry], timeline: Collection[Instant]) -> dict[str, float]:
-    """Return when each pending instant's writer last wrote a heartbeat or a data file."""
+    """Return the time of the last heartbeat or data file of each pending instant's writer."""
     latest = {instant.time: 0.0 for instant in timeline if not instant.is_done}
     if not latest:
         return latest

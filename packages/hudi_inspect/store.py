@@ -1,4 +1,4 @@
-"""Read a table's files on disk or S3, without a JVM; this module cannot write."""
+"""Read a table's files on disk or S3 without a JVM; never write."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from hudi_inspect.units import quoted, size
 A = TypeVar("A")
 T = TypeVar("T")
 PROPERTIES = ".hoodie/hoodie.properties"  # of a table
-# Not needed, and large: among them the metadata table and the markers of running writes.
+# Large folders that are not needed, such as the metadata table and the markers of running writes.
 SKIPPED = (".hoodie/metadata", ".hoodie/.temp", ".hoodie/.aux", ".hoodie/.schema")
-SEARCH_LEVELS = 3  # levels of folders below the given one that are searched for tables
+SEARCH_LEVELS = 3  # levels of subfolders to search for tables
 FOLDER_LEVELS = 64  # levels of folders in a table
-# Opening a pipe does not wait for its writer, and a link is not followed.
+# Don't wait for the writer of a pipe, and don't follow a link.
 _CAREFULLY = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class Vanished(Exception):
-    """A listed file no longer exists: the table changed during the read."""
+    """A listed file no longer exists, because the table changed during the read."""
 
 
 @dataclass(frozen=True)
 class S3Access:
-    """How to reach S3. Empty fields and the keys come from AWS's own variables and files.
+    """The access to S3; empty fields and the keys come from AWS's own variables and files.
 
     Attributes:
         endpoint: http(s)://host[:port] of a server other than Amazon's.
-        region: Of the bucket.
+        region: The bucket's region.
     """
 
     endpoint: str = ""
@@ -69,7 +69,7 @@ class Store(Protocol):
         """Return all files of the table; the timeline is listed before the data."""
 
     def read(self, path: str, last: int | None = None, most: int | None = None) -> bytes:
-        """Return a file's content; with `last`, at most so many bytes at its end.
+        """Return a file's content; with `last`, at most that many bytes from its end.
 
         Raises:
             Vanished: The file does not exist.
@@ -78,21 +78,21 @@ class Store(Protocol):
         """
 
     def each(self, read: Callable[[A], T], items: Iterable[A]) -> list[T]:
-        """Return what a function that reads returns for each item, in the same order."""
+        """Call `read` for each item, in parallel; return the results in the same order."""
 
     def has(self, folder: str) -> bool:
         """Return whether a folder exists."""
 
     def tables_below(self, depth: int = SEARCH_LEVELS) -> list[str]:
-        """Return the tables in so many levels of folders below one that is not a table itself."""
+        """Return the tables in `depth` levels of subfolders of a folder that is no table."""
 
     def storage_options(self) -> dict[str, str]:
-        """Return the options with which hudi-rs reads the table; they can include secret keys."""
+        """Return the options of hudi-rs for the table, which can include secret keys."""
 
 
 @contextmanager
 def reading(uri: str) -> Iterator[None]:
-    """Turn an error that doesn't concern a single file below a URI into an InspectError."""
+    """Raise InspectError for errors that don't concern a single file of a URI."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -114,7 +114,7 @@ def reading(uri: str) -> Iterator[None]:
 
 
 def check_size(count: int, most: int | None) -> None:
-    """Refuse a file of too many bytes."""
+    """Raise TooLarge for a file of more than `most` bytes."""
     if most is not None and count > most:
         raise TooLarge(f"has {size(count)}, more than the limit of {size(most)}")
 
@@ -129,7 +129,7 @@ def open_store(table: str, access: S3Access | None = None) -> Store:
     if not mark:
         return DiskStore(Path(table))
     if scheme == "file":
-        # Hudi's URIs are not percent-encoded; other programs' are.
+        # Unlike other programs' URIs, Hudi's are not percent-encoded.
         path = Path("/" + rest.partition("/")[2])
         return DiskStore(path if path.exists() else Path(unquote(str(path))))
     if scheme in ("s3", "s3a", "s3n"):
@@ -179,7 +179,7 @@ class DiskStore:
                         elif path not in SKIPPED and path != ".hoodie":
                             folders.append(path)
             except FileNotFoundError:
-                pass  # the folder was removed since
+                pass  # the folder has been deleted
             except OSError as error:
                 if error.errno != ENAMETOOLONG:
                     raise _refused(error) from None
@@ -188,7 +188,7 @@ class DiskStore:
     def _entry(self, path: str, entry: os.DirEntry[str]) -> Entry | None:
         try:
             stat = entry.stat()
-        except FileNotFoundError:  # removed since its folder was listed
+        except FileNotFoundError:  # deleted since the listing
             return None
         if S_ISREG(stat.st_mode):
             return Entry(path, stat.st_size, stat.st_mtime)
@@ -196,10 +196,10 @@ class DiskStore:
         return None
 
     def _follows(self, path: str, linked: set[str]) -> bool:
-        """Return whether a symbolic link leads to another path in the table.
+        """Return whether a symbolic link points to another path in the table.
 
-        A link to itself, or to a folder on its own path, adds no files. Only one link to each
-        folder is followed, because links to folders of links multiply the paths.
+        A link to itself or a parent folder adds no files. A second link to a folder isn't followed,
+        because links to folders of links would multiply the paths.
         """
         try:
             folder, _, _ = f"{self._root}/{path}".rpartition("/")
@@ -217,7 +217,7 @@ class DiskStore:
         return True
 
     def read(self, path: str, last: int | None = None, most: int | None = None) -> bytes:
-        """Return a file's content; with `last`, at most so many bytes at its end."""
+        """Return a file's content; with `last`, at most that many bytes from its end."""
         try:
             try:
                 file = os.open(self._real(path), os.O_RDONLY | _CAREFULLY)
@@ -243,7 +243,7 @@ class DiskStore:
             return stream.read()
 
     def _real(self, path: str, *, follow: bool = False) -> str:
-        """Return the real path of a file in the table; with `follow`, where a link leads."""
+        """Return the real path of a file in the table; with `follow`, the target of a link."""
         folder, _, name = path.rpartition("/")
         if folder not in self._folders:
             self._folders[folder] = os.path.realpath(f"{self._root}/{folder}") + "/"
@@ -251,11 +251,11 @@ class DiskStore:
         if follow:
             real = os.path.realpath(real)
         if not real.startswith(self._inside) or name in ("", ".", ".."):
-            raise Unreadable("leads out of the table")
+            raise Unreadable("is outside the table")
         return real
 
     def each(self, read: Callable[[A], T], items: Iterable[A]) -> list[T]:
-        """Return what a function that reads returns for each item, in the same order."""
+        """Call `read` for each item, in parallel; return the results in the same order."""
         return [read(item) for item in items]
 
     def has(self, folder: str) -> bool:
@@ -263,7 +263,7 @@ class DiskStore:
         return (self._root / folder).is_dir()
 
     def tables_below(self, depth: int = SEARCH_LEVELS) -> list[str]:
-        """Return the tables in the folders below."""
+        """Return the tables in subfolders."""
         tables, level = [], [self._root]
         for _ in range(depth):
             level = [child for folder in level for child in _folders(folder)]
@@ -271,7 +271,7 @@ class DiskStore:
         return sorted(tables)
 
     def storage_options(self) -> dict[str, str]:
-        """Return no options: a disk needs none."""
+        """Return no options, because a disk needs none."""
         return {}
 
 
@@ -288,11 +288,11 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _refused(error: OSError) -> InspectError:
-    """Return the error for what the operating system refused."""
+    """Return the error for a refusal of the operating system."""
     if isinstance(error, PermissionError):
         return InspectError(
             f"cannot read {error.filename}: permission denied",
-            "ask its owner for read access, or run as a user who has it: hudi-inspect TABLE",
+            "ask its owner for read access, or run as a user with read access: hudi-inspect TABLE",
         )
     return InspectError(
         f"cannot read {error.filename} ({error.strerror})",

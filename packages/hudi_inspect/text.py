@@ -1,4 +1,4 @@
-"""Show the report as plain text."""
+"""Format the report as plain text."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hudi_inspect.units import brief, iso, size
 if TYPE_CHECKING:
     from hudi_inspect.snapshot import Partition, TableSnapshot
 
-INSTANTS, PENDING, PARTITIONS, SLICES = 15, 50, 10, 40  # most rows of each table
-WIDTH = 116  # characters that fit all columns of the instants
-CELL = 60  # characters to which a column is padded; a longer cell moves the rest of its row
+INSTANTS, PENDING, PARTITIONS, SLICES = 15, 50, 10, 40  # maximum rows of each table
+WIDTH = 116  # characters of all columns of the instants
+CELL = 60  # maximum characters of a column's padding; a longer cell moves the rest of its row
 
 
 def text(snapshot: TableSnapshot, width: int, limit: int = INSTANTS) -> str:
@@ -69,7 +69,7 @@ def _number(value: int | None) -> str:
 
 
 def _seconds(instant: Instant) -> str:
-    """Return how long an instant took."""
+    """Return an instant's duration in seconds."""
     if instant.requested is None or instant.completed is None:
         return ""
     seconds = (instant.completed - instant.requested).total_seconds()
@@ -98,7 +98,7 @@ def _utc(moment: datetime | None) -> str:
 
 
 def _pending(snapshot: TableSnapshot) -> list[str]:
-    shown = snapshot.pending[: -PENDING - 1 : -1]  # the oldest first
+    shown = snapshot.pending[: -PENDING - 1 : -1]  # oldest first
     rows = []
     for instant in shown:
         since = instant.requested

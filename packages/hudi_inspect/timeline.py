@@ -1,4 +1,4 @@
-"""Read the content of an active timeline's files; `archive.py` reads an archived timeline."""
+"""Read the files of an active timeline; `archive.py` reads an archived timeline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FRESH = 2.0  # seconds for which a new file may still be incomplete
 
 
 def unreadable(instant: Instant, file: str, error: Unreadable) -> InspectError:
-    """Return the error of an instant whose content, in the file of a URI, cannot be read."""
+    """Return the error for an instant with an unreadable file."""
     archived = "archived " if instant.archived else ""
     return InspectError(
         f"the {archived}{instant.action} {instant.time} can't be read: {file} {error}",
@@ -32,7 +32,7 @@ def read_file(
 ) -> T | InspectError:
     """Return the content of an instant's file for a state, or the error if it cannot be read.
 
-    On a disk a file exists before its content: if it is new, read it again.
+    On a disk, a new file may still be incomplete, so it is read again.
     """
     path = instant.files[state]
     while True:
@@ -46,7 +46,7 @@ def read_file(
 
 
 def read_commits(store: Store, instants: Collection[Instant], problems: list[InspectError]) -> None:
-    """Read what the completed writes of the active timeline wrote, and add it to them."""
+    """Read the contents of the active timeline's completed writes, and set `Instant.commit`."""
     writes = [instant for instant in instants if instant.is_write]
     commits = store.each(lambda write: read_file(store, write, parse_commit), writes)
     for write, commit in zip(writes, commits, strict=True):

@@ -1,4 +1,4 @@
-"""Times, sizes, counts and names as text."""
+"""Format times, sizes, counts and names as text."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-LONGEST = 1000  # characters of a text from a table that are shown
+LONGEST = 1000  # shown characters of a text from a table
 _ODD = re.compile(r"[^\n -~]")
 
 
 def iso(moment: datetime | None) -> str | None:
-    """Return a moment as ISO 8601 in UTC with milliseconds."""
+    """Return a time as ISO 8601 in UTC with milliseconds."""
     if moment is None:
         return None
     if moment.tzinfo is not UTC:
@@ -39,7 +39,7 @@ def many(count: int, what: str) -> str:
 
 
 def plain(text: str) -> str:
-    r"""Return text with escapes for what a terminal obeys or hides: `\n`, `\x1b`, `\u202e`."""
+    r"""Return text with escapes for control and invisible characters: `\n`, `\x1b`, `\u202e`."""
     if text.isprintable():
         return text
     return "".join(
@@ -53,7 +53,7 @@ def brief(text: str) -> str:
 
 
 def quoted(name: str) -> str:
-    r"""Return a name as one word of a shell; bytes that don't print are in $'\xff', as in bash."""
+    r"""Return a name as a word of a shell, with unprintable bytes as $'\xff', as in bash."""
     if name.isprintable():
         return shlex.quote(name)
     word = "".join(
@@ -73,7 +73,7 @@ def argument(name: str) -> str:
 def _bytes(char: str) -> bytes:
     try:
         return os.fsencode(char)
-    except UnicodeEncodeError:  # half of a pair, which no file name contains
+    except UnicodeEncodeError:  # a lone surrogate, which no file name contains
         return char.encode("utf-8", "surrogatepass")
 
 
@@ -83,7 +83,7 @@ def to_json(value: Any) -> str:
 
 
 def _indented(value: Any, end: str) -> str:
-    # As json.dumps(indent=2), which has no code in C: a flat part is written at once.
+    # Like json.dumps(indent=2), which is slow, but a flat part is written at once in C.
     if not value or not isinstance(value, dict | list):
         return _encoder(", ")(value)
     begin = f"{end}  "

@@ -1,14 +1,14 @@
-"""Read bytes one after another, as Avro and Thrift write numbers."""
+"""Decode the numbers of Avro and Thrift from bytes."""
 
 from __future__ import annotations
 
 
 class Cursor:
-    """A position in bytes; reading beyond their end raises EOFError and does not move it.
+    """A position in bytes; a read past the end raises EOFError and does not move it.
 
     Args:
         data: The bytes.
-        steps: How many reads are left, which other cursors may share. Then a read raises
+        steps: The number of remaining reads, which cursors can share. After that, a read raises
             ValueError, because a few bytes can encode a long loop.
     """
 
@@ -27,7 +27,7 @@ class Cursor:
         return part
 
     def number(self) -> int:
-        """Read a number of at most ten bytes: seven bits a byte, the lowest first."""
+        """Read a number of at most ten bytes, with seven bits per byte and the lowest first."""
         value = 0
         for shift in range(0, 70, 7):
             byte = self.take(1)[0]
@@ -37,6 +37,6 @@ class Cursor:
         raise ValueError("a number has more than 64 bits")
 
     def signed(self) -> int:
-        """Read a number whose lowest bit is its sign."""
+        """Read a number with its sign in the lowest bit."""
         value = self.number()
         return (value >> 1) ^ -(value & 1)

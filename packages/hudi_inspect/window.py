@@ -1,4 +1,4 @@
-"""Find how far back the queries of a table can go."""
+"""Find the oldest times for which a table's queries return complete results."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _FILE = re.compile(r"\.?(?P<group>[^_]+)_(?:[^_]+_)?(?P<time>\d{14,})\.")
 
 
 class QueryWindow(NamedTuple):
-    """How far back queries can go: the oldest times for which they are complete."""
+    """The oldest times for which queries return complete results."""
 
     oldest_time_travel: str | None
     oldest_incremental: str | None
 
 
 def find_window(snapshot: TableSnapshot) -> QueryWindow:
-    """Return the oldest times for which queries are complete.
+    """Return the oldest times for which queries return complete results.
 
-    Time travel: the earliest commit that the last clean retained, or the first commit. If cleans
-    retain file versions rather than commits: the first commit that needs no deleted file.
+    Time travel goes back to the earliest commit that the last clean retained, or to the first
+    commit. If cleans retain file versions, it goes back to the first commit without a deleted file.
     """
     writes = [instant for instant in snapshot.timeline if instant.is_write]
     if not writes:
@@ -44,14 +44,14 @@ def _begin(writes: list[Instant], oldest: str) -> str | None:
     begin = kept[0].requested if kept else None
     if begin is None:
         return None
-    # The begin of an incremental query is a completion time.
+    # An incremental query starts at a completion time.
     first = min(write.completed for write in kept if write.completed)
     ends = (write.completed for write in writes if write.time < oldest)
     return iso(max((end for end in ends if end and begin < end < first), default=begin))
 
 
 def _after_deleted(snapshot: TableSnapshot) -> str:
-    """Return the oldest instant that needs no file deleted by a clean."""
+    """Return the oldest instant that needs no file that a clean has deleted."""
     kept: dict[tuple[str, str], list[str]] = defaultdict(list)
     for part in snapshot.slices:
         kept[part.partition, part.group].append(part.instant)

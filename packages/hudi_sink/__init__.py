@@ -1,4 +1,4 @@
-"""Write a stream into a Hudi table exactly once, and keep the table in shape."""
+"""Write a stream into a Hudi table exactly once, and run the table's services."""
 
 from __future__ import annotations
 

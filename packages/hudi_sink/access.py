@@ -12,7 +12,7 @@ from hudilab.paths import local_path
 
 
 def denied(uri: str, *inside: str, write: bool) -> tuple[str, str] | None:
-    """Return which folder on this disk the account may not read or write, and what to do.
+    """Return the folder that the account may not read or write, and the remedy; None if it may.
 
     Args:
         inside: Folders in it to check, too; missing folders are ignored.
@@ -20,7 +20,7 @@ def denied(uri: str, *inside: str, write: bool) -> tuple[str, str] | None:
     if (local := local_path(uri)) is None:
         return None
     for folder in (local, *(local / name for name in inside)):
-        # A folder below one that cannot be entered seems not to be there.
+        # A folder below one without access seems to be missing.
         deepest = next(above for above in (folder, *folder.parents) if os.path.lexists(above))
         needed = (os.W_OK if write else os.R_OK) if deepest == folder else 0
         if os.path.isdir(deepest) and not os.access(deepest, needed | os.X_OK):  # noqa: PTH112 - no error
@@ -43,7 +43,7 @@ def _whose(folder: Path, write: bool) -> tuple[str, str]:
 
 
 def _account(number: int) -> str:
-    """Return the name of an account; its number if it has none, as in many containers."""
+    """Return an account's name, or its number if it has no name, as in many containers."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:

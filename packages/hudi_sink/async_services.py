@@ -1,4 +1,4 @@
-"""The table services of a stream: which batch plans them, and who executes the plans."""
+"""Run the table services of a stream, in its batches or in a separate thread."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from hudi_sink import jvm
 from hudi_sink.commits import SERVICES, Commits
 from hudi_sink.locks import IN_PROCESS
 from hudi_sink.rules import Commit
-from hudi_sink.service_schedule import LEAST_LOGS, QUIET, SMALL_LOG, TIDY_EVERY, tidy_options
+from hudi_sink.service_schedule import CLUSTER_EVERY, LEAST_LOGS, QUIET, SMALL_LOG, service_options
 from hudilab.errors import StreamError, root_cause
 from hudilab.table import CLEAN, INLINE, TableSpec
 
 POOL = "services"  # of conf/fairscheduler.xml: the stream's tasks come first
 CLUSTER = "hoodie.clustering.inline"
-# A table with many file groups gets no more commits than this from one plan.
+# The most commits that one plan makes in a table with many file groups.
 MOST_PARTS = 16
-LATEST = 40  # batches that a plan may come later because the one before is not executed yet
-# A service never touches what the stream is writing.
+LATEST = 40  # batches for which a new plan may wait until the previous plan is executed
+# A service never changes files that the stream is writing.
 NEVER = {"hoodie.clean.failed.writes.policy": "NEVER"}
 _log = logging.getLogger("hudi_sink")
 
@@ -31,16 +31,14 @@ class StreamServices:
     """Runs the table services of one stream, in its batches or in a separate thread.
 
     With `async_services`, a batch only plans a service, and the thread executes the plan while the
-    next batches are written. One plan at a time: if the thread is busy when a service is due, the
-    first batch after it plans that service, and the fortieth batch waits for the thread. A plan
-    belongs to the driver that owns the checkpoint. Its successor removes it (`take_over`), and a
-    thread that has lost the checkpoint can no longer commit, because Hudi completes only what is in
-    flight. The thread gets the cores that the stream leaves idle. Spark doesn't take a core from a
-    running task, so a compaction is split into parts that leave the stream a core. Source: Hudi 1.2
-    `hoodie.compact.schedule.inline`, `hoodie.clustering.schedule.inline`.
+    next batches are written. If the thread is busy when a service is due, the first batch after
+    that plans the service, and after 40 batches the stream waits for the thread. A new driver
+    removes its predecessor's plans (`take_over`), so that the old thread can't commit. Spark never
+    takes a core from a running task, so a compaction is split to leave the stream a core. Source:
+    Hudi 1.2 `hoodie.compact.schedule.inline`, `hoodie.clustering.schedule.inline`.
 
     Args:
-        every: See `tidy_options`; None: its default; 0: the stream runs no services.
+        every: See `service_options`; None for its default, 0 for no services.
         async_services: Execute the plans in a thread.
         is_mine: Returns whether this driver still owns the checkpoint.
     """
@@ -56,13 +54,13 @@ class StreamServices:
         is_mine: Callable[[], bool],
     ) -> None:
         self._spark, self._spec, self._table = spark, spec, table
-        self._every, self._is_mine = TIDY_EVERY if every is None else every, is_mine
-        # Stream and thread are two writers: their instants and commits come one after the other.
+        self._every, self._is_mine = CLUSTER_EVERY if every is None else every, is_mine
+        # Stream and thread are two writers, so a lock serializes their instants and commits.
         self.lock = IN_PROCESS if async_services and every != 0 else {}
         self._thread: Thread | None = None
         self._failed: Exception | None = None
-        self._due: tuple[int, dict[str, str]] | None = None  # since which batch, and what
-        self._written = SMALL_LOG  # bytes since the last table services: unknown, so many
+        self._due: tuple[int, dict[str, str]] | None = None  # first batch, options
+        self._written = SMALL_LOG  # bytes since the last services, unknown at the start
         self._warned = False
 
     def count_bytes(self, commits: Iterable[Commit]) -> Iterator[Commit]:
@@ -75,7 +73,7 @@ class StreamServices:
         """Return the options that make a batch run or plan its services.
 
         Args:
-            leaks: Services would leak connections, see `leaks_connections`, so none are run.
+            leaks: Run no services, because they would leak connections (`leaks_connections`).
 
         Raises:
             StreamError: The thread has failed.
@@ -91,7 +89,7 @@ class StreamServices:
             return QUIET if self._every else {CLEAN: "false"}
         if not self._every:
             return {}
-        services = tidy_options(self._spec, batch_id, self._every, self._written)
+        services = service_options(self._spec, batch_id, self._every, self._written)
         if self.lock:
             self._check()
             services = self._in_turn(batch_id, services)
@@ -104,7 +102,7 @@ class StreamServices:
         return services | {service: "false", scheduled: "true", CLEAN: "false"}
 
     def _in_turn(self, batch_id: int, services: dict[str, str]) -> dict[str, str]:
-        """Return what is due now: nothing while the thread is busy, unless that takes too long."""
+        """Return the options of the services to plan now, none while the thread is busy."""
         if _service_in(services):
             since, earlier = self._due or (batch_id, services)
             self._due = since, min(earlier, services, key=_least)
@@ -122,7 +120,7 @@ class StreamServices:
         return due
 
     def start(self, services: Mapping[str, str], options: Mapping[str, str]) -> None:
-        """Execute what a committed batch has planned; `services` are what `options` gave it."""
+        """Execute the plans of a committed batch; `services` is what `options` returned for it."""
         if not any(".schedule." in name for name in services):
             return
         spare = max(1, self._spark.sparkContext.defaultParallelism - 1)  # cores for the thread
@@ -134,7 +132,7 @@ class StreamServices:
         self._thread.start()
 
     def take_over(self, options: Mapping[str, str]) -> None:
-        """Remove the plans of an earlier driver, which may be alive and executing them."""
+        """Remove the plans of an earlier driver, which may still be executing them."""
         self._written, self._due = SMALL_LOG, None
         if not self._every:
             return
@@ -188,7 +186,7 @@ def _service_in(options: Mapping[str, str]) -> str:
 
 
 def _least(options: Mapping[str, str]) -> int:
-    """Return how large a slice's logs must be to be compacted."""
+    """Return the size in bytes from which a file slice's logs are compacted."""
     return int(options.get(LEAST_LOGS, 0))
 
 

@@ -1,4 +1,4 @@
-"""Read a streaming checkpoint's folder, note its owner, and set it back to a batch."""
+"""Read a streaming checkpoint, record its owner, and set it back to an earlier batch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hudi_sink.rules import offsets_digest, replaced
 from hudilab.errors import StreamError
 
 OWNER = "hudilab-owner"
-# In this order: without its note of being done, a batch is run again, with what was planned.
+# Removed in this order: Spark runs a batch without a commit entry again, with the same offsets.
 FOLDERS = ("commits", "offsets")
 _ENTRY = re.compile(r"(\d+)(?:\.compact)?").fullmatch
 _COMPACT = re.compile(r"\d+\.compact").fullmatch
@@ -44,19 +44,19 @@ class Owner(NamedTuple):
         return cls(run, os.getpid(), socket.gethostname())
 
     def __str__(self) -> str:
-        """Return the text of the owner's note."""
+        """Return the owner as the checkpoint's file stores it."""
         return " ".join(map(str, self))
 
 
-class Plan(NamedTuple):
-    """What a batch reads: a digest of it, and what the sources' logs hold (see `entries`)."""
+class PlannedBatch(NamedTuple):
+    """What a batch reads: a digest, and the entries of the sources' logs (see `entries`)."""
 
     digest: str
     entries: list[str]
 
 
 class CheckpointFiles:
-    """The files of one checkpoint, read anew by each method. Source: Spark 3.5."""
+    """The files of one checkpoint; each method reads them again. Source: Spark 3.5."""
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._spark, self.uri = spark, uri
@@ -87,20 +87,20 @@ class CheckpointFiles:
             raise StreamError(f"the checkpoint {self.uri} cannot be written: {problem}", remedy)
 
     def batches(self, folder: str) -> list[int]:
-        """Return the numbers in a folder, ascending: `offsets` (planned) or `commits` (done)."""
+        """Return the batches in the folder `offsets` (planned) or `commits` (done), ascending."""
         files = list_files(self._spark, f"{self.uri}/{folder}")
         return sorted(int(file.path) for file in files if file.path.isdecimal())
 
     def done(self) -> int:
-        """Return the newest batch that is marked as done, or -1."""
+        """Return the newest batch with a commit entry, or -1."""
         return max(self.batches("commits"), default=-1)
 
     def is_planned(self, batch: int) -> bool:
-        """Return whether the checkpoint still records what a batch reads."""
+        """Return whether the checkpoint still contains a batch's offsets."""
         return exists(self._spark, f"{self.uri}/offsets/{batch}")
 
     def offsets(self, batch: int) -> str:
-        """Return what a batch was planned to read up to; empty if it is not planned.
+        """Return the end offsets of a planned batch; empty if the batch isn't planned.
 
         Raises:
             StreamError: The file is damaged.
@@ -109,17 +109,17 @@ class CheckpointFiles:
         if (text := read_text_or_none(self._spark, file)) is None:
             return ""
         version, _, rest = text.partition("\n")
-        # A version, a line of JSON, and a line for each source.
+        # The file has a version, a line of JSON, and a line for each source.
         if not version.startswith("v") or not rest.startswith("{") or "\n" not in rest:
             raise StreamError(
                 f"the checkpoint file {file} is damaged",
                 f"delete the files numbered {batch} and higher in {self.uri}/commits and "
-                f"{self.uri}/offsets, and start again: their batches are planned again, and "
-                "skipped if the table has them",
+                f"{self.uri}/offsets, and start again: Spark plans these batches again, and "
+                "the sink skips those that the table contains",
             )
         return text
 
-    def plan(self, batch: int) -> Plan:
+    def plan(self, batch: int) -> PlannedBatch:
         """Return what a planned batch reads; keep its offsets for the next batch."""
         texts = {-1: ""} | self._offsets
         for number in (batch - 1, batch):
@@ -128,18 +128,21 @@ class CheckpointFiles:
         self._offsets = {batch: texts[batch]}
         before, upto = texts[batch - 1], texts[batch]
         entries = self.entries(before, upto)
-        return Plan(offsets_digest(before, upto, entries), entries)
+        return PlannedBatch(offsets_digest(before, upto, entries), entries)
 
     def forget(self) -> None:
-        """Read the offsets anew."""
+        """Discard the cached offsets."""
         self._offsets = {}
 
     def entries(self, before: str, upto: str) -> list[str]:
-        """Return what the sources' own logs hold of a batch; empty for sources without such logs.
+        """Return a batch's entries in the sources' own logs; none for sources without a log.
 
-        The offsets of a source of files are the number of its newest log entry, which alone names
-        the files. Every tenth entry of Spark's logs also holds all earlier ones. `before` and
-        `upto` are the previous batch's offsets and its own, as `offsets` returns them.
+        A file source's offset is only the number of its newest log entry, which names the files.
+        Every tenth entry also repeats all earlier ones.
+
+        Args:
+            before: The previous batch's offsets, as `offsets` returns them.
+            upto: The batch's own offsets.
         """
         earlier = _log_offsets(before)
         return [
@@ -149,7 +152,7 @@ class CheckpointFiles:
         ]
 
     def _log(self, source: int, numbers: range) -> Iterator[str]:
-        """Yield the text of each entry of a source's log, its lines sorted."""
+        """Yield the text of each entry of a source's log, with its lines sorted."""
         log = f"{self.uri}/sources/{source}"
         names = {file.path for file in list_files(self._spark, log)}
         compacts = sorted(int(name.removesuffix(".compact")) for name in names if _COMPACT(name))
@@ -174,19 +177,19 @@ class CheckpointFiles:
         ]
 
     def remove(self, files: list[str]) -> None:
-        """Remove files; at any moment the rest is a checkpoint that was set back."""
+        """Remove files in order, so that the checkpoint is valid after each removal."""
         for file in files:
             delete_file(self._spark, f"{self.uri}/{file}")
 
     def log_end(self, batch: int, source: int = 0) -> int:
-        """Return the newest entry of a source's log that a batch has read up to, or -1."""
+        """Return the number of the last log entry of a source that a batch reads, or -1."""
         return _log_offsets(self.offsets(batch)).get(source, -1)
 
     def forget_plan(self, batch: int, source: int = 0) -> None:
-        """Remove what the newest batch was planned to read from files, so that it is planned anew.
+        """Remove the plan of the newest batch, so that Spark lists the files again.
 
-        The table must not have the batch. If this is interrupted, Spark plans the batch with the
-        same files again.
+        The table must not contain the batch. After an interruption, Spark plans the batch with the
+        same files.
         """
         end = self.log_end(batch - 1, source)
         self.remove([f"offsets/{batch}"])
@@ -197,39 +200,39 @@ class CheckpointFiles:
         self.remove([f"{log}/{entries[number]}" for number in newest_first if number > end])
 
     def owner(self) -> str:
-        """Return the text of the note of the owner, which must be there."""
+        """Return the owner's file as text; the file must exist."""
         return read_text(self._spark, self.owner_file())
 
-    def noted(self) -> Owner | None:
-        """Return the noted owner; None without a note, or if it lacks process and machine."""
+    def recorded_owner(self) -> Owner | None:
+        """Return the recorded owner; None if no owner, process or machine is recorded."""
         if not exists(self._spark, self.owner_file()):
             return None
         parts = self.owner().split(" ")
         return Owner(parts[0], int(parts[1]), parts[2]) if len(parts) == 3 else None
 
     def take(self, owner: Owner) -> str:
-        """Note the owner; from now on no earlier owner can commit. Return the note's text."""
+        """Record a new owner, so that no earlier owner can commit; return the file's text."""
         write_text(self._spark, self.owner_file(), str(owner))
         return str(owner)
 
     def owner_file(self) -> str:
-        """Return the URI of the note of the owner."""
+        """Return the URI of the owner's file."""
         return f"{self.uri}/{OWNER}"
 
 
 class Fence:
-    """Distinguishes the driver that owns a checkpoint from those that it has replaced.
+    """Fences off the earlier drivers of a checkpoint.
 
-    A driver that takes over notes itself as the owner, then rolls back what others were writing.
+    A driver that takes over records itself as the owner, then rolls back other drivers' writes.
     """
 
     def __init__(self, files: CheckpointFiles) -> None:
         self._files = files
         self._owner, self._view = "", ""  # of this run
-        self._condition: Column | None = None  # made once a run: it takes a dozen calls to the JVM
+        self._condition: Column | None = None  # cached: takes a dozen calls into the JVM
 
     def take(self, session: SparkSession, run: str) -> None:
-        """Note this process as the owner, in this run of the query; `session` is the query's."""
+        """Record this process as the owner in a run of the query; `session` is the query's."""
         self._owner, self._condition = self._files.take(Owner.here(run)), None
         self._view = f"hudilab_owner_{run.replace('-', '')}"
         session.read.text(self._files.owner_file()).createOrReplaceTempView(self._view)
@@ -239,18 +242,18 @@ class Fence:
         return self._files.owner() == self._owner
 
     def check(self) -> None:
-        """Raise StreamError if this process does not own the checkpoint any more."""
+        """Raise StreamError if this process no longer owns the checkpoint."""
         if not self.is_mine():
             raise replaced(self._files.uri)
 
     def raise_if_replaced(self, cause: Exception) -> None:
-        """Raise StreamError from an error that another driver's work may have caused."""
-        noted = self._files.noted()
-        if noted is not None and str(noted) != self._owner:
+        """Raise StreamError from `cause` if another driver has taken over the checkpoint."""
+        recorded = self._files.recorded_owner()
+        if recorded is not None and str(recorded) != self._owner:
             raise replaced(self._files.uri) from cause
 
     def condition(self) -> Column:
-        """Return a condition that is true for the owner, else an error.
+        """Return a condition that is true for the owner and raises an error for other drivers.
 
         Spark evaluates it on the driver when it reads the rows.
         """
@@ -262,7 +265,7 @@ class Fence:
 
 
 def _log_offsets(offsets: str) -> dict[int, int]:
-    """Return the newest log entry of each source whose offset is only that."""
+    """Return the newest log entry by source, for sources whose offset is an entry's number."""
     newest = {}
     for source, line in enumerate(offsets.splitlines()[2:]):
         if match := re.fullmatch(r'\{"logOffset":(\d+)\}', line):

@@ -1,12 +1,11 @@
-"""Compare a table's newest instant with the clock, because Hudi names commits after the time.
+"""Compare a table's newest instant with the clock, because Hudi derives instants from the time.
 
-If the clock was ahead and is then set right, the next commit gets an earlier instant than those
-that the table has. Hudi commits it, but its file slices are not the newest of their file groups, so
-no reader ever returns the rows. No setting of Hudi 1.2 prevents that. Its only time generator
-(`hoodie.time.generator.type`, WAIT_TO_ADJUST_SKEW) takes the time, then sleeps for
-`hoodie.time.generator.max_expected_clock_skew_ms` (200), until the clocks of other writers have
-passed it, too. It never looks at the timeline. Within a JVM, instants do increase: after the clock
-was set back, Hudi waits until it has passed the last one, even if that takes an hour.
+If the clock was ahead and is then corrected, the next commit gets an earlier instant than existing
+commits. Hudi completes it, but its file slices aren't the newest of their file groups, so no reader
+ever returns the rows. No setting of Hudi 1.2 prevents that: its only time generator
+(`hoodie.time.generator.type`, WAIT_TO_ADJUST_SKEW) reads the clock and sleeps for
+`hoodie.time.generator.max_expected_clock_skew_ms` (200), without a look at the timeline. Within a
+JVM instants do increase: Hudi waits until the clock has passed the last instant, even for an hour.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from datetime import datetime
 from hudilab.errors import TableError
 
 LONGEST = 10.0  # seconds for which a write waits until the clock has passed the newest instant
-NOTICE = 1.0  # a longer wait is printed
+NOTICE = 1.0  # longer waits are logged
 
 
 def latest(instants: str) -> str:
-    """Return the latest time in a text of instants, requested or completed; empty without one."""
+    """Return the latest time in a text of instants, requested or completed; empty if none."""
     # Hudi treats instants of whole seconds, from older releases, as the end of the second.
     return max((time.ljust(17, "9") for time in re.findall(r"\d{14,17}", instants)), default="")
 
@@ -38,7 +37,7 @@ def seconds_behind(newest: str, now: str) -> float:
 
 
 def clock_behind(table: str, newest: str, now: str, zone: str) -> TableError:
-    """Return the error that names both times; `zone` is that of the table's instants."""
+    """Return the error for a clock that is behind; `zone` is the zone of the table's instants."""
     shown = _shown(newest)
     return TableError(
         f"the clock is behind the table {table}: the newest instant is {shown}, but the clock "
@@ -51,7 +50,7 @@ def clock_ahead(table: str, seconds: float) -> TableError:
     """Return the error about a clock that is ahead of the clock of the table's storage."""
     return TableError(
         f"the clock is {seconds:.0f} s ahead of the clock of the storage of {table}, so this "
-        "writer would take others for dead and roll back what they are writing",
+        "writer would consider other writers dead and roll back their writes",
         "set the clock, and start again",
     )
 

@@ -26,11 +26,11 @@ from hudilab.paths import local_path
 SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 _INTERRUPTED = re.compile(r"\b(ClosedByInterrupt|Interrupted|InterruptedIO)Exception\b")
 _log = logging.getLogger("hudi_sink")
-WRITERS_SECONDS = 600.0  # to wait for the writes of other drivers that are still alive
+WRITERS_SECONDS = 600.0  # to wait for the writes of other live drivers
 
 
 class Commits:
-    """The timeline of one table, read anew by each method. Source: Hudi 1.2."""
+    """The timeline of one table; each method reads it again. Source: Hudi 1.2."""
 
     def __init__(self, spark: SparkSession, table: str) -> None:
         self._spark, self._table = spark, table
@@ -38,9 +38,9 @@ class Commits:
         self._newest: Any = None  # the meta client that was returned last
 
     def newest_first(self, *, to_write: bool = False) -> Iterator[Commit]:
-        """Yield completed commits, newest first: the active timeline's, then the archived ones.
+        """Yield completed commits of the active, then the archived timeline, newest first.
 
-        With `to_write`, look at the clock first, see `await_clock`.
+        With `to_write`, check the clock first (`await_clock`).
 
         Raises:
             StreamError: A commit's file is empty or damaged.
@@ -49,7 +49,7 @@ class Commits:
         if meta is None:
             return
         yield from self._read(jvm.completed(meta))
-        # Read only if the active timeline was not enough: the archive may hold years.
+        # Read only if the active timeline was not enough: the archive may span years.
         if exists(self._spark, f"{self._table}/.hoodie/timeline/history/_version_"):
             yield from self._read(jvm.archived(meta))
 
@@ -68,14 +68,14 @@ class Commits:
         return {str(instant.requestedTime()) for instant in instants}
 
     def count(self) -> int:
-        """Return the number of commits by writes, with the archive and without table services."""
+        """Return the number of commits, archived ones included, table services excluded."""
         return sum(commit.operation not in SERVICES for commit in self.newest_first())
 
     def roll_back_unfinished(self, options: Mapping[str, str], *, wait: bool) -> None:
-        """Roll back what a dead or replaced driver was writing, so that it can no longer commit.
+        """Roll back the writes of dead or replaced drivers, so that they can no longer commit.
 
-        With `wait`, other writers may be alive: leave their writes alone until they end or their
-        heartbeats stop. `options` are those of a write.
+        With `wait`, other writers may be alive, so wait until their writes or heartbeats end.
+        `options` are those of a write.
 
         Raises:
             StreamError: Another writer is still alive after 10 minutes.
@@ -86,8 +86,8 @@ class Commits:
         self.await_clock()
         markers = f"{self._table}/.hoodie/.temp"
         if not all(exists(self._spark, f"{markers}/{instant}") for instant in unfinished):
-            # Of a commit whose file was lost later: without markers, Hudi would delete no file of
-            # it, and take those of a table's first commit for committed.
+            # If a commit's file was lost later, its markers are gone. Hudi would then delete none
+            # of its files, and treat those of a table's first commit as committed.
             options = {**options, "hoodie.rollback.using.markers": "false"}
         ends = time.monotonic() + WRITERS_SECONDS
         with jvm.rollback_client(self._spark, self._table, options) as client:
@@ -106,9 +106,9 @@ class Commits:
                 time.sleep(1)
 
     def clear_half_made(self) -> None:
-        """Remove what a driver left that died while creating the table: folders, but no rows.
+        """Remove the empty folders of a driver that died while it created the table.
 
-        Hudi would never write there again.
+        Hudi would refuse every later write.
 
         Raises:
             StreamError: The table has files but has lost its `hoodie.properties`.
@@ -140,8 +140,8 @@ class Commits:
             verb = "written" if write else "read"
             raise TableError(f"the table {self._table} cannot be {verb}: {problem}", remedy)
 
-    def check_there(self, command: str) -> None:
-        """Raise TableError if there is no table; `command` is the refused command."""
+    def check_exists(self, command: str) -> None:
+        """Raise TableError if there is no table; `command` is the `hudilab` command to refuse."""
         self.check_access(write=False)
         if not self.is_there():
             raise TableError(
@@ -155,12 +155,12 @@ class Commits:
         return set() if meta is None else jvm.unfinished_writes(meta)
 
     def file_groups(self) -> set[str]:
-        """Return the ids of the file groups that a reader sees now."""
+        """Return the ids of the file groups that readers see now."""
         meta = self.meta()
         return set() if meta is None else jvm.file_groups(self._spark, meta)
 
-    def slices(self) -> list[jvm.Slice]:
-        """Return the file slices that a reader sees now, sorted."""
+    def slices(self) -> list[jvm.LatestSlice]:
+        """Return the file slices that readers see now, sorted."""
         meta = self.meta()
         return [] if meta is None else jvm.file_slices(self._spark, meta)
 
@@ -183,7 +183,7 @@ class Commits:
         return jvm.meta_client(self._spark, self._table) if self._is_created else None
 
     def properties(self) -> dict[str, str]:
-        """Return `hoodie.properties` as `meta` last read it; {} without a table."""
+        """Return `hoodie.properties` as `meta` last read it; empty without a table."""
         meta = self._newest or self.meta()
         return {} if meta is None else read_properties(jvm.table_config(self._spark, meta))
 
@@ -201,7 +201,7 @@ class Commits:
             newest = latest(instants)
             if not (seconds := seconds_behind(newest, now)):
                 return meta
-            # Another writer whose clock is ahead may commit meanwhile, so there is a limit for all.
+            # Another writer whose clock is ahead may commit meanwhile, so the total is limited.
             if time.monotonic() + seconds > ends:
                 raise clock_behind(self._table, newest, now, zone)
             if seconds > NOTICE:
@@ -215,15 +215,13 @@ class Commits:
     def check_not_ahead(self, written: str) -> None:
         """Raise TableError if the clock is ahead of the storage's; call it right after a write.
 
-        Hudi compares the clock with other writers' heartbeats, which are times of files. It would
-        roll back the write of a live writer, whose tasks then add files that no rollback removes.
-
-        Args:
-            written: The file that was written last.
+        Hudi compares the clock with the modification times of other writers' heartbeat files. With
+        a clock that is ahead, it would roll back a live writer, whose tasks then add files that no
+        rollback removes. `written` is the file that was written last.
         """
         modified = modified_ms(self._spark, written)
         ahead = time.time() - modified / 1000
-        if modified and ahead > LONGEST:  # a storage without times says 0
+        if modified and ahead > LONGEST:  # 0 for a storage without times
             raise clock_ahead(self._table, ahead)
 
     def _read(self, timeline: Any, seen: Set[str] = frozenset()) -> Iterator[Commit]:
@@ -238,8 +236,8 @@ class Commits:
                 if _INTERRUPTED.search(str(error)):  # the stream is being stopped
                     raise
                 raise self._damaged(instant, root_cause(str(error))) from None
-            # A power cut can leave the file of a completed commit empty; Hudi reads that as a
-            # commit of nothing. A real commit has at least its schema, a table service its files.
+            # A power failure can leave the file of a completed commit empty, and Hudi reads it as
+            # an empty commit. A real commit has at least a schema, a table service its files.
             if extra.isEmpty() and written.isEmpty():
                 raise self._damaged(instant, "")
             query, batch = extra.get(QUERY), extra.get(BATCH)
@@ -247,7 +245,7 @@ class Commits:
             if query is not None and batch is not None:
                 source = str(extra.get(SOURCE))
                 metadata = BatchMetadata(str(query), int(batch), str(extra.get(COVERS)), source)
-            # As one text: a call into the JVM for each group would slow down every batch.
+            # As a single text: a call into the JVM for each group would slow down every batch.
             groups = frozenset(str(written.keySet().toString())[1:-1].split(", ")) - {""}
             lock, keys = (str(extra.get(name) or "") for name in (SHARED, KEYS))
             kind, size = str(stored.getOperationType()), int(stored.fetchTotalBytesWritten())
@@ -255,14 +253,14 @@ class Commits:
             yield Commit(time_, metadata, groups, kind, lock, size, keys, inserted)
 
     def _damaged(self, instant: Any, cause: str) -> StreamError:
-        """Return what is wrong with a commit's file; `cause` is empty if the file is.
+        """Return the error for a commit's file; `cause` is empty if the file is empty.
 
-        Only the file of the newest write may be deleted: without an older one, Hudi 1.2 refuses
-        every later write ("Found commits after time, please rollback greater commits first").
+        The remedy may only delete the file of the newest write. If an older file is missing, Hudi
+        1.2 refuses every write ("Found commits after time, please rollback greater commits first").
         """
         time_, action = str(instant.requestedTime()), str(instant.getAction())
         file = f"{self._table}/.hoodie/timeline/{time_}_{instant.getCompletionTime()}.{action}"
-        # On S3 an object is whole or not there, and the cause may be the network's.
+        # An S3 object is whole or missing, so the cause may be the network.
         cut = "EOFException" in cause and self._table.startswith("file:")
         lost = cut or not cause
         what = (

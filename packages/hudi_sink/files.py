@@ -1,6 +1,6 @@
-"""Access files wherever Spark can: on S3 through Hadoop's FileSystem, on a disk directly.
+"""Access files on S3 through Hadoop's FileSystem, and on a disk directly.
 
-Reading a file needs eight calls into the JVM, a millisecond each.
+Reading a file through Hadoop takes eight calls into the JVM, a millisecond each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hudilab.paths import leads_back, local_path
 
 
 class FileInfo(NamedTuple):
-    """A file below a root: path relative to it, size in bytes, modification time in epoch ms."""
+    """A file: path relative to the listed folder, size in bytes, modification time in epoch ms."""
 
     path: str
     size: int
@@ -31,8 +31,7 @@ class FileInfo(NamedTuple):
 def java_class(jvm: Any, name: str) -> Any:
     """Return a class of the JVM.
 
-    Py4J asks the JVM about each part of the name, and the JVM searches all jars for it: two
-    milliseconds each time.
+    Py4J looks up each part of the name, and the JVM searches all jars, in two milliseconds.
     """
     return reduce(getattr, name.split("."), jvm)
 
@@ -84,7 +83,7 @@ def _raise_unless_missing(error: Py4JJavaError) -> None:
 
 
 def delete_file(spark: SparkSession, uri: str) -> None:
-    """Delete a file if it is there; never a folder that is not empty."""
+    """Delete a file if it exists; never a folder with files."""
     fs, path = file_system(spark, uri)
     fs.delete(path, False)
 
@@ -93,8 +92,8 @@ def delete_tree(spark: SparkSession, uri: str) -> bool:
     """Delete a folder and its contents; return whether it existed."""
     fs, path = file_system(spark, uri)
     deleted = bool(fs.delete(path, True))
-    # S3Proxy can keep the empty folder of a timeline, which Hudi would take for a table: such a
-    # folder only goes with the last file in it.
+    # S3Proxy can keep a timeline's empty folder, which Hudi would treat as a table. S3Proxy deletes
+    # such a folder only with the last file in it.
     if fs.exists(path):
         write_text(spark, f"{uri.removesuffix('/.hoodie')}/.hoodie/timeline/last", "")
         fs.delete(path, True)
@@ -112,7 +111,7 @@ def read_text(spark: SparkSession, uri: str) -> str:
 
 
 def read_text_or_none(spark: SparkSession, uri: str) -> str | None:
-    """Return the text of a small UTF-8 file, or None without one, which takes no extra request."""
+    """Return the text of a small UTF-8 file, or None if it is missing; sends no extra request."""
     try:
         return read_text(spark, uri)
     except Py4JJavaError as error:
@@ -128,9 +127,9 @@ def write_text(spark: SparkSession, uri: str, text: str) -> None:
 
 
 def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
-    """Return all files below a folder, hidden ones too, sorted by path; empty if it is missing.
+    """Return all files below a folder, with hidden files, sorted by path; empty if it is missing.
 
-    On a disk, what a running writer deletes meanwhile is left out, and so are Hadoop's checksums.
+    On a disk, the list omits Hadoop's checksums and files that a writer deletes meanwhile.
     """
     if (local := local_path(uri)) is not None and not local.is_file():
         return sorted(_walk(local))
@@ -150,13 +149,13 @@ def list_files(spark: SparkSession, uri: str) -> list[FileInfo]:
 
 
 def names_in(spark: SparkSession, folder: str) -> list[str]:
-    """Return the names of the files and folders in a folder; none if it doesn't exist."""
+    """Return the names of the files and folders in a folder; empty if it doesn't exist."""
     fs, path = file_system(spark, folder)
     return [status.getPath().getName() for status in fs.listStatus(path)] if fs.exists(path) else []
 
 
 def _walk(root: Path) -> Iterator[FileInfo]:
-    """Yield the files below a folder of a disk; Hadoop's listing fails if one is deleted."""
+    """Yield the files below a folder on a disk; Hadoop's listing fails if a file is deleted."""
 
     def keep_on(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Register a table with a Hive metastore after its batches: other programs find it by name."""
+"""Register a table with a Hive metastore after each batch, so that programs find it by name."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ _log = logging.getLogger("hudi_sink")
 
 
 class Catalog:
-    """Registers one table: its name, columns and partitions. A failure never reaches the batch.
+    """Registers the name, columns and partitions of one table; a failure never fails the batch.
 
-    Hudi's own sync runs within the write, so its failure would fail a batch that is committed. Here
-    it runs after the batch. A failure is logged once, not for every batch. The next attempt comes
-    half a minute later, or at the stream's end, and registers everything that came in the meantime.
-    Without a metastore nothing is registered. Source: Hudi 1.2 `HiveSyncTool`.
+    Hudi's own sync runs within the write, so its failure would fail a committed batch. This class
+    runs it after the batch, logs a failure once, and tries again half a minute later or at the
+    stream's end. Without a metastore, it does nothing. Source: Hudi 1.2 `HiveSyncTool`.
     """
 
     def __init__(
@@ -66,15 +65,15 @@ class Catalog:
         return write
 
     def register(self) -> bool:
-        """Register what is committed; return whether the metastore has it now.
+        """Register the committed columns and partitions; return whether that succeeded.
 
-        Call it at a stream's end too: batches do not wait for a metastore that has just failed.
+        Call it at a stream's end too, because batches don't retry a metastore that has just failed.
         """
         if self._metastore is None:
             return False
         try:
             problem = self._attempt(self._metastore)
-        except Exception as error:  # noqa: BLE001  whatever it is: the batch is committed
+        except Exception as error:  # noqa: BLE001  the batch is committed in any case
             problem = root_cause(str(error))
         table, where = self._location.table, f"the metastore {self._metastore.uri}"
         if problem and problem != self._problem:
@@ -89,14 +88,14 @@ class Catalog:
         return not problem
 
     def _attempt(self, metastore: Metastore) -> str:
-        """Register the table; return why that is not possible, or an empty text."""
+        """Register the table; return the problem, or an empty string."""
         meta = Commits(self._spark, self._location.table).meta()
         if meta is None:
             return ""
         if problem := trouble(metastore.uri):
             return problem
         hive = {**HIVE, "hive.metastore.uris": metastore.uri}
-        # Hudi would replace the entry of another table. After a success, the name is this one's.
+        # Hudi would replace another table's entry. After a success, the name is this table's.
         for view in () if self._registered else self._views:
             name = self._location.name + view
             other = table_in_metastore(self._spark, meta, name, self._options, hive)

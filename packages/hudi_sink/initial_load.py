@@ -1,4 +1,4 @@
-"""Write everything in a source as one sorted commit: batch 0 of the stream that follows."""
+"""Write a source's existing rows as a single sorted commit: batch 0 of the later stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = 3  # keys in a message
 
 
 class InitialLoad:
-    """How a sink writes batch 0 with bulk_insert: each key once, sorted, in files of full size.
+    """Writes batch 0 with bulk_insert: unique keys, sorted, in files of full size.
 
     Spark spills to disk while it sorts, so the rows needn't fit into memory.
     """
@@ -27,26 +27,26 @@ class InitialLoad:
         self._spec, self._table = spec, table
 
     def options(self) -> dict[str, str]:
-        """Return the write options, for a table that later takes the spec's own operation."""
-        # The rows come sorted; Hudi's own sort compares texts, which it first has to make.
+        """Return the write options; later batches use the spec's own operation."""
+        # The rows are sorted already. Hudi's own sort would first convert keys to texts.
         options = {f"{WRITE}operation": "bulk_insert", SORT_MODE: "NONE"}
         return options | {CLEAN: "false"} | ({INLINE: "false"} if self._spec.logs() else {})
 
     def check_new(self, done: int, newest: BatchMetadata | None) -> None:
-        """Raise StreamError if the stream has begun; `done` is its newest finished batch, or -1."""
+        """Raise StreamError if the stream has begun; `done` is its newest done batch, or -1."""
         if done >= 0 or (newest is not None and newest.batch > 0):
             last = max(done, newest.batch if newest else -1)
             raise StreamError(
-                f"{self._table} already has a stream, with batches up to {last}, and an initial "
-                "load is batch 0",
+                f"{self._table} already contains a stream's batches up to {last}, and an initial "
+                "load writes batch 0",
                 f"start the stream itself, which continues from there: {STREAM}",
             )
 
     def rows(self, rows: DataFrame, batch_id: int) -> DataFrame:
-        """Return the rows sorted by partition and key, in as many parts as make full files.
+        """Return the rows sorted by partition and key, partitioned for files of full size.
 
         Raises:
-            StreamError: It is not batch 0.
+            StreamError: The batch isn't batch 0.
             TableError: The table is for upserts, and a key occurs more than once.
         """
         if batch_id > 0:
@@ -66,8 +66,8 @@ class InitialLoad:
     def _check_unique(self, rows: DataFrame, parts: int) -> None:
         spec = self._spec
         key = list(dict.fromkeys([*([] if spec.is_global() else spec.partition), *spec.record_key]))
-        # Keys are unique if their hashes are; to sort these takes a third of the time of counting
-        # the keys.
+        # Keys are unique if their hashes are, and sorting hashes takes a third of the time of
+        # counting keys.
         hashes = rows.select(F.xxhash64(*key).alias("hash")).repartition(PARTS * parts, "hash")
         before = F.lag("hash").over(Window.partitionBy("hash").orderBy("hash"))
         if hashes.select(before.alias("before")).where("before IS NOT NULL").limit(1).count() == 0:

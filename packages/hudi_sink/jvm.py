@@ -1,9 +1,8 @@
-"""The sink's calls into Spark's JVM: Hudi's timeline, views and clients.
+"""Call Hudi's timeline, views and clients in Spark's JVM.
 
-No other module of the package looks up Hudi's or Spark's classes; they call methods of the objects
-that this one returns. A meta client is Hudi's view of a table at one moment; a write client runs
-table services and rollbacks. Each call takes a millisecond, so instants and file groups are read as
-a single text, not one by one. Source: Hudi 1.2, Spark 3.5.
+Only this module of the package looks up classes of Hudi and Spark. A meta client is Hudi's snapshot
+of a table's state; a write client runs table services and rollbacks. A call takes a millisecond, so
+instants and file groups are read as a single text. Source: Hudi 1.2, Spark 3.5.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ COMPACTIONS = "filterPendingCompactionTimeline"
 CLUSTERINGS = "filterPendingReplaceOrClusteringTimeline"
 
 
-class Slice(NamedTuple):
+class LatestSlice(NamedTuple):
     """A file slice: `bytes` is the size of its base file, 0 without one."""
 
     partition: str
@@ -32,7 +31,7 @@ class Slice(NamedTuple):
 
 
 class _Work:
-    """A Scala function that calls one of Python, and keeps its error as Python raised it."""
+    """A Scala function that calls a Python function and keeps the exception it raises."""
 
     class Java:
         implements = ("scala.Function0",)
@@ -44,14 +43,14 @@ class _Work:
     def apply(self) -> None:
         try:
             self._function()
-        except Exception as error:  # noqa: BLE001 - raised again where the function was given
+        except Exception as error:  # noqa: BLE001 - `uninterrupted` raises it
             self.error = error
 
 
 def uninterrupted(spark: SparkSession, function: Callable[[], None]) -> None:
-    """Call a function in a stream's thread; the interrupt of `query.stop()` comes after it.
+    """Call a function in a stream's thread, and delay the interrupt of `query.stop()` until then.
 
-    Jobs of a stopped stream are cancelled all the same. Source: Spark's `UninterruptibleThread`.
+    Spark still cancels the jobs of a stopped stream. Source: Spark's `UninterruptibleThread`.
     """
     thread = java_class(spark._jvm, "java.lang.Thread").currentThread()
     stream = "org.apache.spark.util.UninterruptibleThread"
@@ -70,16 +69,12 @@ def items(sequence: Any) -> list[Any]:
 
 
 def file_indexes(query: Any) -> list[Any]:
-    """Return Spark's `FileIndex` of each folder that a running batch reads as a stream.
-
-    Args:
-        query: As `running_query` returns it.
-    """
+    """Return Spark's `FileIndex` of each folder that the running batch of a query reads."""
     indexes: list[Any] = []
     for leaf in items(query.lastExecution().logical().collectLeaves()):
         if leaf.isStreaming() and leaf.nodeName().startswith("LogicalRelation"):
             index = leaf.relation().location()
-            # A stream is in its plan twice, if it is joined with itself.
+            # A stream that is joined with itself appears twice in its plan.
             if not any(index.equals(other) for other in indexes):
                 indexes.append(index)
     return indexes
@@ -93,9 +88,9 @@ def running_query(session: SparkSession, query: str) -> Any:
 
 
 def as_batch(session: SparkSession, execution: Any) -> DataFrame:
-    """Return what a query of a session reads, as Spark gives a stream's batch to `foreachBatch`.
+    """Return a query's rows as Spark passes a stream's batch to `foreachBatch`.
 
-    The query is planned once, so its current_timestamp() is the same each time it is read.
+    The query is planned once, so its current_timestamp() stays the same between reads.
 
     Args:
         execution: Spark's `QueryExecution`.
@@ -111,7 +106,7 @@ def columns_json(rows: DataFrame) -> str:
 
 
 def count_partitions(rows: DataFrame) -> int:
-    """Return in how many partitions Spark reads the rows."""
+    """Return the number of partitions in which Spark reads the rows."""
     return int(rows._jdf.rdd().getNumPartitions())
 
 
@@ -131,14 +126,14 @@ def table_config(spark: SparkSession, meta: Any) -> str:
 
 
 def throttled(spark: SparkSession, uri: str) -> int:
-    """Return how many requests of this JVM S3 has answered with 503 SlowDown; uri is s3a://."""
+    """Return how many requests of this JVM to an s3a:// URI got a 503 SlowDown."""
     fs, _ = file_system(spark, uri)
     counters = fs.getIOStatistics().counters()
     return int(counters.getOrDefault("store_io_throttled", 0))
 
 
 def completed(meta: Any, after: str = "") -> Any:
-    """Return the active timeline of completed commits; with `after`, a time, of those since."""
+    """Return the active timeline of completed commits, with `after` of those since that time."""
     timeline = meta.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
     return timeline.findInstantsModifiedAfterByCompletionTime(after) if after else timeline
 
@@ -167,12 +162,12 @@ def pending(meta: Any, kind: str) -> list[str]:
 
 
 def instants_and_clock(spark: SparkSession, meta: Any) -> tuple[str, str, str]:
-    """Return a text of all active instants, the instant that a write would get, and their zone."""
+    """Return all active instants as a text, the instant of a write now, and their time zone."""
     zone = meta.getTableConfig().getTimelineTimezone()
     generator = java_class(
         spark._jvm, "org.apache.hudi.common.table.timeline.HoodieInstantTimeGenerator"
     )
-    # Hudi itself does this in a DataFrame's write only, not in table services.
+    # Hudi applies the zone only in a DataFrame's write, not in table services.
     generator.setCommitTimeZone(zone)
     now = generator.formatDateBasedOnTimeZone(java_class(spark._jvm, "java.util.Date")())
     instants = meta.getActiveTimeline().getInstants()
@@ -190,18 +185,18 @@ def table_columns(spark: SparkSession, meta: Any) -> str:
 
 
 def file_groups(spark: SparkSession, meta: Any) -> set[str]:
-    """Return the ids of the file groups that a reader sees."""
+    """Return the ids of the file groups that readers see."""
     return {str(latest.getFileId()) for latest in _latest_slices(spark, meta)}
 
 
-def file_slices(spark: SparkSession, meta: Any) -> list[Slice]:
-    """Return the file slices that a reader sees, sorted."""
+def file_slices(spark: SparkSession, meta: Any) -> list[LatestSlice]:
+    """Return the file slices that readers see, sorted."""
     slices = []
     for latest in _latest_slices(spark, meta):
         base = latest.getBaseFile()
         size = int(base.get().getFileSize()) if base.isPresent() else 0
         partition, group = str(latest.getPartitionPath()), str(latest.getFileId())
-        slices.append(Slice(partition, group, size, int(latest.getLogFiles().count())))
+        slices.append(LatestSlice(partition, group, size, int(latest.getLogFiles().count())))
     return sorted(slices)
 
 
@@ -209,7 +204,7 @@ def _latest_slices(spark: SparkSession, meta: Any) -> Iterator[Any]:
     jsc: Any = spark._jsc
     hudi = java_class(spark._jvm, "org.apache.hudi")
     if str(meta.getBasePath().toString()).startswith("file:"):
-        # A disk lists faster than Spark starts a job.
+        # Listing a disk takes less time than starting a Spark job.
         context = hudi.common.engine.HoodieLocalEngineContext(meta.getStorageConf())
     else:
         context = hudi.client.common.HoodieSparkEngineContext(jsc)
@@ -223,7 +218,7 @@ def _latest_slices(spark: SparkSession, meta: Any) -> Iterator[Any]:
 
 
 def savepoint_of_restore(spark: SparkSession, meta: Any, instant: Any) -> str:
-    """Return the savepoint of a restore that was cut off; empty if it was not planned yet."""
+    """Return the savepoint of an interrupted restore; empty if it has no plan yet."""
     utils = java_class(spark._jvm, "org.apache.hudi.table.action.restore.RestoreUtils")
     try:
         return str(utils.getRestorePlan(meta, instant).getSavepointToRestoreTimestamp())
@@ -236,7 +231,7 @@ def savepoint_of_restore(spark: SparkSession, meta: Any, instant: Any) -> str:
 def write_client(
     spark: SparkSession, table: str, options: Mapping[str, str]
 ) -> AbstractContextManager[Any]:
-    """Open Hudi's write client of a table, with the options of the session's settings."""
+    """Open Hudi's write client for a table, with the session's settings and `options`."""
     jvm: Any = spark._jvm
     given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(dict(options))
     client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient(
@@ -248,7 +243,7 @@ def write_client(
 def rollback_client(
     spark: SparkSession, table: str, options: Mapping[str, str]
 ) -> AbstractContextManager[Any]:
-    """Open the client that rolls failed writes back, with the options of a write."""
+    """Open a client that rolls back failed writes, with the options of a write."""
     jvm: Any = spark._jvm
     properties = jvm.java.util.HashMap()
     defaults = jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
@@ -288,7 +283,7 @@ def count_files_to_clean(spark: SparkSession, client: Any) -> int:
 
 
 def split_compactions(spark: SparkSession, meta: Any, size: int, most: int) -> None:
-    """Split each plan of more than `size` file groups into at most `most`, at the next instants."""
+    """Split each plan of more than `size` file groups into at most `most` plans."""
     hudi = java_class(spark._jvm, "org.apache.hudi")
     names, timeline = meta.getInstantGenerator(), meta.getActiveTimeline()
     plus_millis = hudi.common.table.timeline.HoodieInstantTimeGenerator.instantTimePlusMillis
@@ -331,7 +326,7 @@ def table_in_metastore(
     options: Mapping[str, str],
     hive: Mapping[str, str],
 ) -> str:
-    """Return where the table with a name is, if it isn't `meta`'s table; else empty.
+    """Return the location of a registered table if it isn't `meta`'s table, else an empty string.
 
     `options` are those of Hudi's sync, `hive` those of the client.
     """
@@ -357,7 +352,7 @@ def _hive_sync(
 ) -> Any:
     properties = java_class(spark._jvm, "java.util.Properties")()
     properties.putAll(dict(options))
-    # A copy: what is set here must not reach the session.
+    # A copy, because these settings must not change the session's.
     conf = java_class(spark._jvm, "org.apache.hadoop.conf.Configuration")(hadoop_conf(spark))
     for key, value in hive.items():
         conf.set(key, value)

@@ -1,4 +1,4 @@
-"""Locks of tables with several writers: which lock a writer uses, and what to do if it is held."""
+"""Locks of tables with several writers, and the errors of a lock that isn't released."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _PROVIDER = "hoodie.write.lock.provider"
 _EXPIRE = "hoodie.write.lock.filesystem.expire"
 _HUDI_LOCKS = "org.apache.hudi.client.transaction.lock."
 _FILE_LOCK = f"{_HUDI_LOCKS}FileSystemBasedLockProvider"
-# What Hudi throws when a writer loses to another. In 1.2 a heartbeat that ends while Hudi looks at
-# it is an error (`HoodieHeartbeatUtils`). The last two occur when both create the table.
+# Hudi's messages when a writer loses a conflict. In 1.2, a heartbeat that ends while Hudi reads it
+# is an error (`HoodieHeartbeatUtils`). The last two occur when both writers create the table.
 _CONFLICTS = (
     "ConcurrentModificationException",
     "HoodieWriteConflictException",
@@ -31,7 +31,7 @@ IN_PROCESS = {_PROVIDER: _PROCESS_LOCK}  # for several writers in one process
 
 
 def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return write options for a table that several streams or jobs write to at the same time.
+    """Return write options for a table with several concurrent writers.
 
     Source: Hudi 1.2 `hoodie.write.concurrency.mode`.
 
@@ -46,9 +46,9 @@ def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[s
     remote = not table.startswith("file:")
     if lock is not None and not lock.get(_PROVIDER):
         raise TableError(
-            "lock= does not name a lock provider, so Hudi would use ZooKeeper",
+            "lock= names no lock provider, so Hudi would use ZooKeeper",
             f"add {_PROVIDER!r}, for example {_PROCESS_LOCK!r} for streams of one driver"
-            + ("" if remote else ", or leave out lock= to use the table's own lock file"),
+            + ("" if remote else ", or omit lock= to use the table's own lock file"),
         )
     if remote and (lock is None or lock[_PROVIDER] == _FILE_LOCK):
         raise TableError(
@@ -68,16 +68,16 @@ def sharing_options(table: str, lock: Mapping[str, str] | None = None) -> dict[s
         "hoodie.rollback.avoid.duplicate.plan": "true",
         "hoodie.client.heartbeat.interval_in_ms": "10000",
         "hoodie.client.heartbeat.tolerable.misses": "3",
-        # Retry for longer than a dead writer's lock lives.
+        # Retry until a dead writer's lock has expired.
         "hoodie.write.lock.client.num_retries": "180",
         "hoodie.write.lock.client.wait_time_ms_between_retry": "500",
-        # A stream's commits keep this, so that other programs can compare their lock with it.
+        # Commits store the lock's name, so that other programs can compare theirs with it.
         SHARED: lock_name(chosen[_PROVIDER]),
     } | chosen
 
 
 def lock_name(provider: str) -> str:
-    """Return the provider's class, and for a lock in a process's memory the process."""
+    """Return the provider's class, with the process for a lock in a process's memory."""
     name = provider.rpartition(".")[2]
     return name + (f":{os.getpid()}@{socket.gethostname()}" if provider == _PROCESS_LOCK else "")
 
@@ -94,15 +94,15 @@ def lock_held(table: str, options: Mapping[str, str]) -> StreamError:
             "start again",
         )
     age = (time.time() - modified) / 60
-    until = f"expires {expires} min after it was made" if expires else "never expires"
+    until = f"expires {expires} min after its creation" if expires else "never expires"
     return StreamError(
         f"the lock file {path} is {age:.0f} min old and {until}: its owner is writing, or has died",
-        f"if no writer is running, remove it, then start again: rm {quote(str(path))}",
+        f"if no writer is running, delete it, then start again: rm {quote(str(path))}",
     )
 
 
 def _modified(file: Path) -> float | None:
-    """Return when a file was modified; None if it is gone: its owner may release it at any time."""
+    """Return a file's modification time; None if its owner has released it meanwhile."""
     try:
         return file.stat().st_mtime
     except FileNotFoundError:
@@ -110,14 +110,14 @@ def _modified(file: Path) -> float | None:
 
 
 def is_conflict(error: str) -> bool:
-    """Return whether a writer has lost a conflict with another writer, and may try again."""
+    """Return whether a writer lost a conflict with another writer and may try again."""
     return any(name in error for name in _CONFLICTS)
 
 
 def services_failed(batch: int, cause: str) -> str:
-    """Return what happened to a batch whose table services collided with another writer's."""
+    """Return the log message about table services that collided with another writer's."""
     return (
-        f"batch {batch} is committed, but the table services after it failed, as they do "
-        "when another writer runs them at the same time; the next batch runs them again: "
+        f"batch {batch} is committed, but its table services failed, probably because another "
+        "writer runs them at the same time; the next batch runs them again: "
         f"{cause}"
     )

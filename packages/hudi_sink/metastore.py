@@ -1,4 +1,4 @@
-"""A Hive metastore's address, and whether it answers: one call of Thrift, without a client."""
+"""The address of a Hive metastore, and a check that it answers a Thrift call."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import struct
 from typing import NamedTuple
 
 SCHEME = "thrift://"
-ANSWER = 3.0  # seconds until a metastore that accepts connections counts as one that hangs
-# One call of Thrift's binary protocol: version 1, type call, name, sequence number, no arguments.
+ANSWER_TIMEOUT = 3.0  # seconds
+# A call in Thrift's binary protocol: version 1, type call, name, sequence number, no arguments.
 _NAME = b"getStatus"
 _CALL = struct.pack(">Ii", 0x80010001, len(_NAME)) + _NAME + struct.pack(">iB", 0, 0)
 _REPLY = struct.pack(">Ii", 0x80010002, len(_NAME)) + _NAME
@@ -22,17 +22,17 @@ class Metastore(NamedTuple):
 
 
 def trouble(uri: str) -> str:
-    """Ask a metastore for its status; return why there is no answer, or an empty text."""
+    """Request a metastore's status; return the problem, or an empty string."""
     host, _, port = uri.removeprefix(SCHEME).rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), ANSWER) as connection:
-            connection.settimeout(ANSWER)
+        with socket.create_connection((host.strip("[]"), int(port)), ANSWER_TIMEOUT) as connection:
+            connection.settimeout(ANSWER_TIMEOUT)
             connection.sendall(_CALL)
             reply = b""
             while len(reply) < len(_REPLY) and (more := connection.recv(64)):
                 reply += more
     except TimeoutError:
-        return f"it did not answer within {ANSWER:g} s"
+        return f"it did not answer within {ANSWER_TIMEOUT:g} s"
     except OSError as error:
         return f"it cannot be reached ({error.strerror or error})"
-    return "" if reply.startswith(_REPLY) else "what listens there is not a Hive metastore"
+    return "" if reply.startswith(_REPLY) else "the server there is not a Hive metastore"

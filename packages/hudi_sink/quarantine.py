@@ -12,7 +12,7 @@ from hudi_sink.commits import Commits
 from hudi_sink.metadata import closing_options
 from hudi_sink.rows import REFUSED
 from hudi_sink.rules import BatchMetadata
-from hudi_sink.service_schedule import TIDY_EVERY, tidy_options
+from hudi_sink.service_schedule import service_options
 from hudi_sink.table_files import table_properties
 from hudilab.errors import TableError, many
 from hudilab.paths import TableLocation
@@ -34,15 +34,17 @@ class Quarantine:
     """A second Hudi table, for the rows that a stream's table cannot store.
 
     Columns: query_id STRING, batch BIGINT, number BIGINT (within the batch), reason STRING, row
-    STRING (the whole row as JSON, or what the source has put into the column `REFUSED`).
+    STRING (the whole row as JSON, or the source's text in the column `REFUSED`).
 
-    A batch's rows are put here before the others are written to the stream's table, so once that
-    table has the batch, its quarantine has it too. A commit contains its batch's number, and a
-    repeated batch is not put again; rows of batches that the stream's table no longer has, as after
-    a rewind, are deleted before they come again. `sharing`: a shared table's `sharing_options`.
+    The quarantine gets a batch's rows before the stream's table does, and a repeated batch isn't
+    written twice. If a rewind removed batches from the stream's table, their quarantined rows are
+    deleted before the stream writes them again.
+
+    Args:
+        sharing: The `sharing_options` of a shared table.
 
     Raises:
-        TableError: Another table is in this place.
+        TableError: Another table is at this path.
     """
 
     def __init__(
@@ -55,20 +57,20 @@ class Quarantine:
         self._commits = Commits(spark, self.table)
         self._options = closing_options(self.table) | self._spec.write_options() | dict(sharing)
         self._newest: BatchMetadata | None = None
-        self._known = False  # whether `_newest` is the newest batch of this stream here
+        self._known = False  # whether `_newest` is up to date
         self._cached: DataFrame | None = None
         self._commits.check_access(write=True)
         if not self._commits.is_there():
             return
         if differences := self._spec.conflicts(table_properties(spark, self.table)):
             raise TableError(
-                f"the quarantine of {location.table} belongs at {self.table}, where another table "
-                f"is: {'; '.join(differences)}",
+                f"the quarantine of {location.table} belongs at {self.table}, which contains "
+                f"another table: {'; '.join(differences)}",
                 "move that table, or give the stream's table another name",
             )
 
     def take_over(self) -> None:
-        """Roll back an earlier driver's unfinished writes here, so that it can no longer commit."""
+        """Roll back an earlier driver's unfinished writes, so that it can no longer commit."""
         if not self._sharing:
             self._commits.clear_half_made()
         self._commits.roll_back_unfinished(self._options, wait=bool(self._sharing))
@@ -81,9 +83,9 @@ class Quarantine:
         metadata: BatchMetadata,
         fenced: Callable[[DataFrame], DataFrame],
     ) -> tuple[DataFrame, int]:
-        """Put the rows that have a problem here; return the other rows, and how many were put.
+        """Quarantine the rows with a problem; return the other rows and the number quarantined.
 
-        The batch stays in Spark's cache until `release`: both tables get rows of one reading.
+        The batch stays in Spark's cache until `release`, so both tables get the rows of one read.
         """
         if self._cached is None:
             if REFUSED in batch.columns:
@@ -110,11 +112,11 @@ class Quarantine:
         if not self._known:
             noted = (commit.metadata for commit in self._commits.newest_first() if commit.metadata)
             self._newest = next((batch for batch in noted if batch.query == metadata.query), None)
-        self._known = False  # until all is written
+        self._known = False  # until everything is written
         if self._newest == metadata:
             count = 0
         elif self._newest is not None and self._newest.batch >= metadata.batch:
-            # Only the session of the query knows the fence.
+            # The fence is a view of the query's session.
             rows = bad.sparkSession.read.format("hudi").load(self.table)
             rows = rows.where(
                 (F.col("query_id") == metadata.query) & (F.col("batch") >= metadata.batch)
@@ -133,8 +135,8 @@ class Quarantine:
                 F.col(REASON).alias("reason"),
                 row.alias("row"),
             )
-            tidy = {} if self._sharing else tidy_options(self._spec, metadata.batch, TIDY_EVERY)
-            self._write(fenced(rows), metadata, tidy)
+            services = {} if self._sharing else service_options(self._spec, metadata.batch)
+            self._write(fenced(rows), metadata, services)
             self._newest = metadata
             _log.warning(
                 f"batch {metadata.batch}: {many(count, 'row')} quarantined in {self.table}"
@@ -149,8 +151,9 @@ class Quarantine:
 
 
 def as_json(row: Column) -> Column:
-    """Return a struct as JSON that keeps each value: times have microseconds and their zone.
+    """Return a struct as JSON that preserves each value.
 
-    Binary is Base64, and NaN and the infinities are texts. Spark's default cuts microseconds.
+    Times have microseconds, which Spark's default cuts, and their zone. Binary is Base64, and NaN
+    and the infinities are texts.
     """
     return F.to_json(row, _EXACT)

@@ -1,4 +1,4 @@
-"""Guard a table against faults of Hudi 1.2: empty indexes, buckets of another index."""
+"""Repair or prevent the results of bugs in Hudi 1.2: empty indexes, files outside the buckets."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from hudilab.table import ENCODED, TableSpec
 def rewrite_table(spark: SparkSession, spec: TableSpec, location: TableLocation) -> int:
     """Rewrite all rows of a table with its own index and keys; return their number.
 
-    For a bucketed table that SQL wrote to, or that was clustered, without the bucket index: reads
-    stay right, but every upsert fails. Also for a table whose keys contain a TIMESTAMP as text; of
-    duplicate rows of an upsert, the newest stays. Stop its streams first. One commit replaces all
-    files, so readers see either the old ones or the new ones; time travel reaches as far back as
-    before. Source: Hudi 1.2 `insert_overwrite_table`.
+    Use it if SQL or clustering wrote to a bucketed table without the bucket index, so that every
+    upsert fails, or if keys contain a TIMESTAMP as text. An upserted table keeps the newest row of
+    each key. Stop the table's streams first. A single commit replaces all files, and time travel to
+    earlier commits still works. Source: Hudi 1.2 `insert_overwrite_table`.
     """
     Commits(spark, location.table).await_clock()
     table = spark.read.format("hudi").load(location.table)
@@ -38,10 +37,10 @@ def rewrite_table(spark: SparkSession, spec: TableSpec, location: TableLocation)
 
 
 def check_can_index(spark: SparkSession, table: str) -> None:
-    """Raise TableError if a CREATE INDEX would make an index that gives wrong answers now.
+    """Raise TableError if a CREATE INDEX now would create an empty index.
 
-    In Hudi 1.2, an index that is created with no commit since the last CREATE INDEX can be empty,
-    and stays so: queries that use it return no rows, without an error.
+    In Hudi 1.2, the second CREATE INDEX without a commit in between can create an empty index.
+    Queries that use it return no rows and no error.
     """
     meta = Commits(spark, table).await_clock()
     if meta is None:
@@ -56,5 +55,5 @@ def check_can_index(spark: SparkSession, table: str) -> None:
 
 
 def foreign_groups(groups: Iterable[str], buckets: int) -> list[str]:
-    """Return file groups whose names aren't a bucket of the table, so another writer made them."""
+    """Return the file groups outside the table's buckets, which another writer created."""
     return sorted(name for name in groups if not (name[:8].isdecimal() and int(name[:8]) < buckets))

@@ -1,4 +1,4 @@
-"""Set a table and its streams' checkpoints back to a savepoint, together."""
+"""Restore a table and its streams' checkpoints to a savepoint, together."""
 
 from __future__ import annotations
 
@@ -22,28 +22,26 @@ from hudi_sink.table_files import check_upgrade, table_index_options, table_prop
 from hudilab.errors import TableError, many
 from hudilab.paths import checkpoint_of_table
 
-ALIVE = 60.0  # seconds for which a writer's last heartbeat counts as alive
-RUN = "rewind"  # begins the owner that a rewind notes in a checkpoint
+ALIVE = 60.0  # seconds for which a writer counts as alive after its last heartbeat
+RUN = "rewind"  # prefix of the owner that a rewind records in a checkpoint
 
 
 class Rewind:
-    """Sets a table back to a savepoint with Hudi's restore, and its checkpoints with it.
+    """Restores a table to a savepoint, and removes the later batches from its checkpoints.
 
-    After a restore alone the sink refuses the stream, because the checkpoint lists more batches as
-    done. So the rewind also removes the later batches from the checkpoint, newest first, and the
-    stream writes them again. Before the restore, the rewind makes itself the owner of each
-    checkpoint, so that a stream that is still running can no longer commit. If it is killed at any
-    moment, running it again completes it.
+    After a restore alone, the sink refuses the stream, because the checkpoint contains later
+    batches. Before the restore, the rewind makes itself the owner of each checkpoint, so that a
+    running stream can't commit. An interrupted rewind completes when it is run again.
 
     Args:
         to: The instant of a commit with a savepoint.
-        checkpoints: The checkpoints of all streams that have written since; by default the table's
-            own.
-        stopped: The caller knows that no writer is running.
+        checkpoints: The checkpoints of all streams that have written since the savepoint; by
+            default the table's own.
+        stopped: The caller guarantees that no writer is running.
 
     Raises:
-        TableError: There is no such table or savepoint, or checkpoints and table do not belong
-            together; raised before anything is written.
+        TableError: The table or the savepoint doesn't exist, or a checkpoint belongs to another
+            table; raised before anything is written.
     """
 
     def __init__(
@@ -57,7 +55,7 @@ class Rewind:
     ) -> None:
         self._spark, self._table, self._to, self._stopped = spark, table, to, stopped
         self._commits = Commits(spark, table)
-        self._commits.check_there("rewind")
+        self._commits.check_exists("rewind")
         self._again = " ".join(
             (f"hudilab rewind {table} --to {to}", *(f"--checkpoint {uri}" for uri in checkpoints))
         )
@@ -66,12 +64,12 @@ class Rewind:
         uris = dict.fromkeys(checkpoints or [checkpoint_of_table(table)])
         self._checkpoints = [CheckpointFiles(spark, uri) for uri in uris]
         self._queries = self._by_query()
-        # The newest batch of each query that the table has at the savepoint; -1 for none.
+        # The newest batch of each query at the savepoint; -1 for none.
         self._kept = self._batches_kept()
         self._refuse_forgotten_batches()
 
     def preview(self) -> list[str]:
-        """Return a line for the table and one for each checkpoint; writes nothing."""
+        """Return a line about the table and each checkpoint; change nothing."""
         later = self._later()
         numbers = sorted({commit.metadata.batch for commit in later if commit.metadata})
         strangers = sum(commit.metadata is None for commit in later)
@@ -85,7 +83,7 @@ class Rewind:
         return lines
 
     def check_safe(self) -> None:
-        """Refuse while a writer may be alive, or if account, clock or table rule out a write."""
+        """Raise TableError while a writer may be alive, or if account or clock forbid a write."""
         self._commits.check_access(write=True)
         check_upgrade(self._spark, self._table, table_properties(self._spark, self._table))
         for files in self._checkpoints:
@@ -105,10 +103,10 @@ class Rewind:
             self._refuse_owner(files)
 
     def run(self) -> list[str]:
-        """Set the table back, then each checkpoint; return a line for each.
+        """Restore the table, then each checkpoint; return a line for each.
 
         Raises:
-            TableError: A writer may be alive, or account or clock do not allow a write.
+            TableError: See `check_safe`.
         """
         self.check_safe()
         lines = [self.restore_table()]
@@ -121,9 +119,9 @@ class Rewind:
         return lines
 
     def restore_table(self) -> str:
-        """Fence off every earlier driver and restore the table; return a line of what was done.
+        """Fence off every earlier driver and restore the table; return a summary line.
 
-        Half of a rewind: its streams are refused until `run` completes.
+        The sink refuses the table's streams until `run` completes the rewind.
         """
         self._commits.await_clock()
         for files in self._checkpoints:
@@ -133,11 +131,11 @@ class Rewind:
         )
         before = len(self._later())
         with write_client(self._spark, self._table, options) as client:
-            # The first of two may only complete a restore that was cut off.
+            # The first restore may only complete an interrupted one.
             for _ in range(2):
                 if self._unfinished_restores() or self._later() or self._open_writes():
                     client.restoreToSavepoint(self._to)
-        return f"table: restored to {self._to}, {many(before, 'commit')} taken back"
+        return f"table: restored to {self._to}, {many(before, 'commit')} rolled back"
 
     def _by_query(self) -> dict[str, CheckpointFiles]:
         """Return the checkpoint of each query."""
@@ -189,7 +187,7 @@ class Rewind:
                 f"CALL create_savepoint(path => {table}, commit_time => '{self._to}')",
             )
         raise TableError(
-            f"{self._table} has no commit {self._to!r}, and a rewind needs a savepoint: {known}",
+            f"{self._table} has no commit {self._to!r} to rewind to ({known})",
             f"choose a savepoint, or look at the timeline: hudilab inspect {self._table}",
         )
 
@@ -203,9 +201,10 @@ class Rewind:
                 )
 
     def _batches_kept(self) -> dict[str, int]:
-        """Return the newest batch of each query that the table has at the savepoint, else -1.
+        """Return the newest batch of each query at the savepoint, or -1.
 
-        Refuses queries that are not the table's, and later commits of other queries.
+        Raises:
+            TableError: A query isn't the table's, or a later commit belongs to another query.
         """
         kept = dict.fromkeys(self._queries, -1)
         later: dict[str, int] = {}
@@ -234,8 +233,8 @@ class Rewind:
 
     def _refuse_other_checkpoints(self, known: set[str]) -> None:
         for query, files in self._queries.items():
-            # After a restore to before its first batch, only the note of the rewind contains it.
-            owner = files.noted()
+            # After a restore to before the first batch, only the checkpoint's owner shows a rewind.
+            owner = files.recorded_owner()
             ours = owner is not None and owner.run == f"{RUN}-{self._to}"
             if query not in known and not ours:
                 raise TableError(
@@ -257,7 +256,7 @@ class Rewind:
                 raise TableError(
                     f"the checkpoint {files.uri} no longer contains batch {batch}, the newest "
                     f"at {self._to}: Spark keeps the last 100 "
-                    f"(spark.sql.streaming.minBatchesToRetain), and the oldest there is {oldest}",
+                    f"(spark.sql.streaming.minBatchesToRetain), of which {oldest} is the oldest",
                     f"choose a later savepoint: hudilab inspect {self._table}",
                 )
 
@@ -274,32 +273,32 @@ class Rewind:
                 )
 
     def _refuse_owner(self, files: CheckpointFiles) -> None:
-        """Refuse unless the process that wrote last with this checkpoint is known to be gone."""
-        owner = files.noted()
+        """Raise TableError unless the last process that used this checkpoint has ended."""
+        owner = files.recorded_owner()
         if owner is None or owner.host != socket.gethostname():
             where = f" on {owner.host}" if owner else ""
             raise TableError(
                 f"the stream of {files.uri} may be running{where}",
-                f"make sure that it is not, and add --stopped: {self._again} --stopped",
+                f"make sure that it has ended, then add --stopped: {self._again} --stopped",
             )
         if owner.process != Owner.here("").process and _is_running(owner.process):
             raise TableError(
                 f"process {owner.process} on this machine has written with {files.uri} and is "
                 "still running",
-                f"end it, or only its stream, and add --stopped: {self._again} --stopped",
+                f"end it or stop its stream, then add --stopped: {self._again} --stopped",
             )
 
 
 def _is_running(process: int) -> bool:
-    """Return whether a process of this machine is running; one that waits for its parent isn't."""
-    with suppress(PermissionError):  # it is another account's
+    """Return whether a process of this machine is running; a zombie isn't."""
+    with suppress(PermissionError):  # another account's process
         try:
             os.kill(process, 0)
         except ProcessLookupError:
             return False
     try:
         status = Path(f"/proc/{process}/stat").read_text("utf-8", "replace")
-    except OSError:  # not Linux, or it ended a moment ago: refusing is safe
+    except OSError:  # not Linux, or it has just ended: refusing is safe
         return True
     return status.rpartition(")")[2].split()[0] != "Z"
 

@@ -1,4 +1,4 @@
-"""Check a micro-batch: its sources can be read again, and it has a single row per key."""
+"""Check the sources and rows of a micro-batch, and reduce it to one row per key."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hudi_sink.jvm import count_partitions, file_indexes, items, running_query
 from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.table import DELETED, MERGER, TableSpec
 
-COMBINE = "hoodie.combine.before.upsert"  # Hudi's own way, which costs more
-REFUSED_ROW = "hudilab: refused row: "  # begins the error of a row that cannot be stored
+COMBINE = "hoodie.combine.before.upsert"  # Hudi's own deduplication, which is slower
+REFUSED_ROW = "hudilab: refused row: "  # prefix of the error about a row that cannot be stored
 QUARANTINE = "or pass quarantine=True to ExactlyOnceSink, which quarantines such rows"
 SHOWN = 100  # characters of a value in a message
-# Sources that cannot read a batch again after a restart, by the names that Spark gives them.
+# Spark's names of the sources that cannot read a batch again after a restart.
 FORGETFUL = ("TextSocket", "MemoryStream")
 UNSAFE = r"%[0-9A-Fa-f]{2}|:|\x00"  # in paths that are not encoded
 UNWRITTEN = re.compile(
@@ -32,18 +32,18 @@ MISSING = ("__null__", "__empty__")
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 LONGEST_NAME = 255  # bytes, on the disks of Linux and macOS
 LONGEST_KEY = 1_024  # bytes, of an object on S3
-READERS = 4  # tasks that read a batch, for each task that writes to a partition
-FILE_NAME = 200  # bytes, of a base file or a log file, with the marker that Hudi writes for it
-# Hudi writes each of these as % and two digits.
+READERS = 4  # tasks that read a batch, per task that writes to a partition
+FILE_NAME = 200  # bytes, of a base file or a log file with its marker
+# Hudi encodes each of these as % and two digits.
 ESCAPED = r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
-# Hudi's bucket index splits a key that has a comma and a colon: at a colon, and at the last comma
-# before the next one. It never ends if the last part is no column of the key and has more colons.
+# Hudi's bucket index splits a key with commas and colons at each colon, and at the last comma
+# before the next one. Its loop never ends if the last part is no key column and has more colons.
 _PART = "(?:[^,]*,[^:]*:)"
 ENDLESS, ENDLESS_LAST = f"^[^:]*:{_PART}*+[^,]*:", f"^{_PART}++[^,]*:"
 KEY_COLUMN = "_hoodie_record_key"
 Types = tuple[tuple[str, str], ...]
-# A column STRUCT<reason STRING, row STRUCT<...>>: why a source refuses the row, NULL if it doesn't.
-# The quarantine keeps `row` in place of the columns, also of rows that the table cannot store.
+# A source's column STRUCT<reason STRING, row STRUCT<...>>, NULL for a row that it accepts. The
+# quarantine stores `row` instead of the columns, also for rows that the table cannot store.
 REFUSED = "_hudilab_refused"
 LOAD = "an initial load"
 STREAM = "hudilab stream NAME, or ExactlyOnceSink without initial_load=True"
@@ -53,10 +53,10 @@ ARRIVAL, RANK, BUCKET = "_hudilab_arrival", "_hudilab_rank", "_hudilab_bucket"
 def check_sources(session: SparkSession, query: str) -> None:
     """Raise StreamError if a running query reads from a source that cannot repeat a batch.
 
-    After a crash such a batch is lost, or other rows get its number.
+    After a crash, such a batch would be lost or contain other rows.
 
     Args:
-        session: The one that the query was started in, not the query's own.
+        session: The session in which the query was started, not the query's own.
     """
     if (running := running_query(session, query)) is None:
         return  # another session of this program has started it
@@ -64,19 +64,18 @@ def check_sources(session: SparkSession, query: str) -> None:
         if (name := str(source.toString())).startswith(FORGETFUL):
             raise StreamError(
                 f"the source {name} cannot read a batch again, so a restart would lose rows",
-                "write what it sends to files or to Kafka, and read the stream from there",
+                "write its rows to files or to Kafka first, and read the stream from there",
             )
 
 
 def check_files(session: SparkSession, query: str, batch: int, entries: Iterable[str]) -> None:
-    """Raise StreamError if a file of a batch no longer exists: Spark would ignore it.
+    """Raise StreamError if a file of a batch no longer exists, because Spark would ignore it.
 
-    Spark lists the files of a batch when it starts, and treats a missing file as empty. Later it
-    would fail.
+    When Spark lists a batch's files, it treats a missing file as empty.
 
     Args:
-        session: The one that the query was started in.
-        entries: What the sources' logs hold of the batch, see `CheckpointFiles.plan`.
+        session: The session in which the query was started.
+        entries: The batch's entries in the sources' logs, see `CheckpointFiles.plan`.
     """
     lines = (line for text in entries for line in text.splitlines() if line.startswith("{"))
     named = [unquote(json.loads(line)["path"]) for line in lines]
@@ -87,7 +86,7 @@ def check_files(session: SparkSession, query: str, batch: int, entries: Iterable
 
 
 def files_gone(batch: int, gone: Sequence[str]) -> StreamError:
-    """Return the error of a batch whose files no longer exist."""
+    """Return the error for a batch whose files no longer exist."""
     others = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
     return StreamError(
         f"batch {batch} reads {gone[0]}{others}, but the file no longer exists, so its rows would "
@@ -107,16 +106,16 @@ def _files_listed(session: SparkSession, query: str) -> int:
 def storable(
     spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types, append: str
 ) -> Column:
-    """Return a condition that is true for each row, or an error: Hudi would lose or change the row.
+    """Return a condition that raises an error for a row that Hudi would lose or change.
 
-    Spark evaluates it while Hudi writes, without another job, and nothing is committed.
+    It is true for every other row. Spark evaluates it while Hudi writes, so nothing is committed.
 
     Args:
         encoded: Whether the table encodes partition values in its paths.
         by_arrival: Whether the table keeps the last row of a key, whatever its ordering value.
         types: The columns of key and partition, and DELETED if the batch has it, with their types
             as in `DataFrame.dtypes`.
-        append: What writes the batch, if it only adds rows: LOAD or an operation; else empty.
+        append: LOAD or the operation, if the batch only adds rows; else empty.
     """
     values = (
         F.concat(
@@ -139,7 +138,7 @@ def storable(
 def row_problem(
     spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types, append: str
 ) -> Column:
-    """Return a text for each row: why `storable` refuses it; NULL for a row that can be stored."""
+    """Return the reason why `storable` refuses a row, or NULL for a row that can be stored."""
     problem = F.lit(None).cast("string")
     rules = [*_row_rules(spec, table, encoded, by_arrival, types, append)]
     for condition, text, _ in reversed(rules):
@@ -150,7 +149,7 @@ def row_problem(
 def _row_rules(
     spec: TableSpec, table: str, encoded: bool, by_arrival: bool, types: Types, append: str
 ) -> Iterator[tuple[Column, str, str]]:
-    """Yield what a row must not have, with the problem and its remedy."""
+    """Yield a condition on unstorable rows, with the problem and its remedy."""
     order, kinds = spec.ordering, dict(types)
     if append and DELETED in kinds:
         # Hudi 1.2 drops such a row in an insert, and stores it as a live row in a bulk_insert.
@@ -158,7 +157,7 @@ def _row_rules(
         yield (
             F.col(DELETED),
             f"{DELETED} is true, and {append} deletes no row",
-            f'leave the row out, .where("{DELETED} IS NOT TRUE"), or {instead}',
+            f'filter the row out, .where("{DELETED} IS NOT TRUE"), or {instead}',
         )
     texts = [name for name in spec.record_key if kinds[name] == "string"]
     yield _key_rule(spec, texts, is_load=append == LOAD)
@@ -166,7 +165,7 @@ def _row_rules(
         yield (
             F.col(order).isNull(),
             f"the ordering column {order} is null, so every later write of its key would fail",
-            f'fix the row, or leave it out: .where("{order} IS NOT NULL")',
+            f'fix the row, or filter it out: .where("{order} IS NOT NULL")',
         )
     for name, kind in kinds.items():
         yield from _value_rules(name, kind)
@@ -178,13 +177,13 @@ def _row_rules(
 
 
 def _value_rules(name: str, kind: str) -> Iterator[tuple[Column, str, str]]:
-    """Yield values that Hudi writes into keys and partitions as a text of another value."""
+    """Yield values that Hudi writes into keys and partitions as the text of another value."""
     column = F.col(name)
     if kind in ("float", "double"):
         yield (
             (column == 0) & column.cast("string").startswith("-"),
             f"{name} is -0.0, which equals 0.0 but gets another key or partition",
-            f'make it 0.0: .withColumn("{name}", F.col("{name}") + F.lit(0.0))',
+            f'convert it to 0.0: .withColumn("{name}", F.col("{name}") + F.lit(0.0))',
         )
     elif kind == "string":
         yield (
@@ -195,9 +194,9 @@ def _value_rules(name: str, kind: str) -> Iterator[tuple[Column, str, str]]:
 
 
 def _confused_keys(spec: TableSpec, kinds: Mapping[str, str]) -> Iterator[tuple[Column, str, str]]:
-    """Yield texts that Hudi 1.2 takes for other parts of a key: it writes `a:1,b:2`."""
+    """Yield texts that Hudi 1.2 confuses with other parts of a key, written as `a:1,b:2`."""
     key = spec.record_key
-    remedy = "replace such texts, or make a separate key column, such as sha2({}, 256)"
+    remedy = "replace such texts, or add a separate key column, such as sha2({}, 256)"
     for name, following in pairwise(key):
         if kinds[name] == "string":
             yield (
@@ -224,7 +223,7 @@ def _confused_keys(spec: TableSpec, kinds: Mapping[str, str]) -> Iterator[tuple[
 def _partition_rules(
     spec: TableSpec, name: str, encoded: bool
 ) -> Iterator[tuple[Column, str, str]]:
-    """Yield texts that would not be a folder, or would be read back changed."""
+    """Yield texts that are no valid folder name, or would be read back changed."""
     value = F.col(name).cast("string")
     yield (
         value == "",
@@ -245,7 +244,7 @@ def _partition_rules(
         yield (
             value.contains("."),
             f"the partition column {name} contains a dot, which RECORD_LEVEL_INDEX can't store",
-            f"make a column without it, translate({name}, '.', '_'), or use another index",
+            f"replace the dot, translate({name}, '.', '_'), or use another index",
         )
     if not encoded:
         yield (
@@ -257,13 +256,13 @@ def _partition_rules(
 
 
 def _octets(name: str, encoded: bool) -> Column:
-    """Return the bytes of a partition's value in its folder's name."""
+    """Return the length in bytes of a partition's value in its folder's name."""
     value = F.coalesce(F.col(name).cast("string"), F.lit(NULL_PARTITION))
     return F.octet_length(F.regexp_replace(value, ESCAPED, "%00") if encoded else value)
 
 
 def _key_length_rule(spec: TableSpec, table: str, encoded: bool) -> tuple[Column, str, str]:
-    """Return the rule for partitions whose files would get longer keys than S3 permits."""
+    """Return the rule for partitions whose files' keys would exceed S3's limit."""
     prefix = table.partition("://")[2].partition("/")[2]
     fixed = [prefix, *(f"/{name}=" for name in spec.partition), "/"]
     room = LONGEST_KEY - FILE_NAME - len("".join(fixed).encode())
@@ -277,17 +276,15 @@ def _key_length_rule(spec: TableSpec, table: str, encoded: bool) -> tuple[Column
 
 
 def _key_rule(spec: TableSpec, texts: Collection[str], *, is_load: bool) -> tuple[Column, str, str]:
-    """Return the rule for keys, because Hudi 1.2 does not store each key with a missing part.
+    """Return the rule for keys with missing parts, which Hudi 1.2 can't always store.
 
-    A part is missing if it is null or an empty string.
+    A part is missing if it is null or an empty string. A load writes Spark's rows.
 
     | Hudi writes | the table has | a key is refused if |
     |---|---|---|
     | Avro records | - | all parts are missing |
     | Spark's rows | partitions | all parts are missing |
     | Spark's rows | no partitions | any part is missing |
-
-    A load writes Spark's rows.
     """
     key = spec.record_key
     missing = [
@@ -305,12 +302,12 @@ def _key_rule(spec: TableSpec, texts: Collection[str], *, is_load: bool) -> tupl
     return (
         refused,
         f"the record key ({', '.join(key)}) {what}{' or empty' if texts else ''}",
-        f'fix the row, or leave it out: .where("{stored}")',
+        f'fix the row, or filter it out: .where("{stored}")',
     )
 
 
 def has_micros(spec: TableSpec, types: Mapping[str, str]) -> Column:
-    """Return whether a stored row's key holds each time in microseconds, as SQL writes it."""
+    """Return whether a stored row's key contains each time in microseconds, as SQL writes it."""
     right = F.lit(True)
     for name in (name for name in spec.record_key if types[name] == "timestamp"):
         micros = F.unix_micros(name).cast("string")
@@ -321,47 +318,47 @@ def has_micros(spec: TableSpec, types: Mapping[str, str]) -> Column:
 
 
 def refused_row(table: str, error: str) -> TableError | None:
-    """Return the error for the row that an error's text concerns; None for other errors."""
+    """Return the error for the row that an error's text names; None for other errors."""
     if row := error.partition(REFUSED_ROW)[2].partition("\n")[0].strip():
-        return TableError(row)  # with its remedy, as `storable` made it
-    # Hudi's own: the key as it writes it, and the reason in the deepest cause.
+        return TableError(row)  # with the remedy from `storable`
+    # Hudi's own error contains the key; the deepest cause contains the reason.
     if not (unwritten := UNWRITTEN.search(error)):
         return None
     return TableError(
         f"{table} cannot store the row with the key {unwritten[1][:SHOWN]}: {root_cause(error)}",
-        "fix the row, or leave it out, and start again",
+        "fix the row, or filter it out, and start again",
     )
 
 
 def gathered(batch: DataFrame, spec: TableSpec) -> DataFrame:
-    """Return the same rows for an append to S3, those of a partition in one task.
+    """Return the same rows for an append to S3, with each partition's rows in one task.
 
-    A task writes a file for each partition that it has rows of, and a file on S3 costs some twenty
-    requests. If many tasks read the batch, it is large, and several share a partition.
+    A task writes a file for each of its partitions, and a file on S3 costs some twenty requests. In
+    a large batch, which many tasks read, several tasks share a partition.
     """
     several = -(-count_partitions(batch) // READERS)
     share = F.pmod(F.hash(*spec.record_key), F.lit(several))
-    # More tasks than run at once, because hashing gives some of them several partitions.
+    # More tasks than cores, because hashing gives some tasks several partitions.
     tasks = 2 * batch.sparkSession.sparkContext.defaultParallelism
     return batch.repartition(tasks, *spec.partition, share)
 
 
 def newest_rows(batch: DataFrame, spec: TableSpec, *, by_arrival: bool) -> DataFrame:
-    """Return the row of each key with the greatest ordering value; of equal ones, the last.
+    """Return each key's row with the greatest ordering value, or the last of equal ones.
 
-    Of a partitioned table with buckets, one task gets all rows of a bucket: Hudi reads the timeline
-    in each task, once for each partition that the task has rows of. With `by_arrival`, return the
-    last row of each key, as a table with COMMIT_TIME_ORDERING keeps it.
+    With `by_arrival`, return the last row of each key, like a table with COMMIT_TIME_ORDERING. In a
+    partitioned table with buckets, one task gets all rows of a bucket, because each task reads the
+    timeline once per partition.
     """
     order = [F.col(ARRIVAL).desc()]
     if not by_arrival:
         order.insert(0, F.col(spec.ordering).desc_nulls_last())
-    # Spark sorts fastest if the first column differs most: what is not a partition.
+    # Spark sorts fastest if the first column has the most distinct values, so partitions come last.
     key = [name for name in spec.record_key if name not in spec.partition]
     key += [] if spec.is_global() else spec.partition
     rows, added = batch.withColumn(ARRIVAL, F.monotonically_increasing_id()), [ARRIVAL, RANK]
     if spec.buckets and spec.partition:
-        # Not Hudi's own hash, but it too spreads a partition's keys over as many tasks.
+        # Not Hudi's own hash, but it spreads a partition's keys over as many tasks.
         rows = rows.withColumn(BUCKET, F.pmod(F.hash(*key), F.lit(spec.buckets)))
         rows = rows.repartition(*spec.partition, BUCKET)
         key, added = [*key, BUCKET], [*added, BUCKET]

@@ -1,4 +1,4 @@
-"""Decide when a stream may write to a table: the exactly-once rules, without Spark or I/O."""
+"""Decide when a stream may write to a table: the exactly-once rules, without Spark and I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hudilab.errors import StreamError
 
 
 def replaced(checkpoint: str) -> StreamError:
-    """Return the error of a driver that no longer owns its checkpoint."""
+    """Return the error for a driver that no longer owns its checkpoint."""
     return StreamError(
         f"another driver has taken over the checkpoint {checkpoint}",
         "stop this driver, and let the other driver write",
@@ -20,13 +20,13 @@ def replaced(checkpoint: str) -> StreamError:
 
 
 class BatchMetadata(NamedTuple):
-    """What a commit records about its micro-batch.
+    """A micro-batch's entry in its commit.
 
     Attributes:
         query: The streaming query's id.
         batch: The batch's number.
-        offsets_digest: A digest of the offsets it read, see the function of that name.
-        source: Where the rows come from, as JSON.
+        offsets_digest: See the function of that name.
+        source: The identity of the rows' source, as JSON.
     """
 
     query: str
@@ -35,7 +35,7 @@ class BatchMetadata(NamedTuple):
     source: str
 
     def options(self) -> dict[str, str]:
-        """Return the write options that record this in a commit."""
+        """Return the write options that store this entry in a commit."""
         return {
             "hoodie.datasource.write.commitmeta.key.prefix": PREFIX,
             QUERY: self.query,
@@ -50,12 +50,12 @@ class Commit(NamedTuple):
 
     Attributes:
         metadata: None if no stream of the lab wrote the commit.
-        groups: The ids of the file groups it wrote.
+        groups: The ids of its file groups.
         operation: Hudi's name of the operation.
-        lock: The lock that its writer took, as a stream with `shared=True` does; else empty.
-        bytes: How many it wrote.
-        keys: MICROS if its writer has seen that all keys have their times in microseconds.
-        inserted: How many rows it added.
+        lock: The lock that its writer took, or an empty string.
+        bytes: The number of bytes written.
+        keys: MICROS if all keys of the table have their times in microseconds.
+        inserted: The number of rows added.
     """
 
     instant: str
@@ -69,12 +69,12 @@ class Commit(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint records.
+    """The contents of a checkpoint.
 
     Attributes:
         query: The query's id; None for a new checkpoint.
-        done: The newest batch marked as done; -1 for none.
-        planned: What each planned batch covers, as far as Spark still keeps it.
+        done: The newest batch with a commit entry; -1 for none.
+        planned: The digest of each planned batch that Spark still keeps.
     """
 
     query: str | None
@@ -83,14 +83,14 @@ class Checkpoint(NamedTuple):
 
 
 def offsets_digest(before: str, upto: str, entries: Sequence[str] = ()) -> str:
-    """Return a digest of what a batch reads: the offsets from the previous batch's to its own.
+    """Return a digest of the offsets between which a batch reads.
 
-    The first two lines of an offsets file, version and time, are ignored: they don't identify rows.
+    It ignores the first two lines of an offsets file, version and time, which don't identify rows.
 
     Args:
-        before: The previous batch's file in the checkpoint's `offsets` folder; empty for the first.
+        before: The previous batch's file in the checkpoint's `offsets` folder; empty for batch 0.
         upto: The batch's own file.
-        entries: The sources' log entries, where offsets are only the numbers of these entries.
+        entries: The sources' log entries, for sources whose offset is an entry's number.
     """
     parts = ["\n".join(text.splitlines()[2:]) for text in (before, upto)]
     return hashlib.sha256(json.dumps([*parts, *entries]).encode()).hexdigest()[:32]
@@ -99,8 +99,11 @@ def offsets_digest(before: str, upto: str, entries: Sequence[str] = ()) -> str:
 class Rules:
     """The rules for one stream, its checkpoint and its table; every refusal is a StreamError.
 
-    `table` and `location`, the checkpoint's URI, are for messages; `batches` is the length of a
-    bounded stream, else None; `shared`: other streams may write to the table too.
+    Args:
+        table: The table's URI, for messages.
+        location: The checkpoint's URI, for messages.
+        batches: The length of a bounded stream, else None.
+        shared: Other streams may write to the table.
     """
 
     def __init__(self, table: str, location: str, batches: int | None, shared: bool) -> None:
@@ -111,9 +114,9 @@ class Rules:
     def find(
         self, query: str | None, commits: Iterable[Commit]
     ) -> tuple[BatchMetadata | None, list[Commit]]:
-        """Return the metadata of the stream's newest commit, or None, and others' newer commits.
+        """Return the metadata of the stream's newest commit, or None, and newer commits of others.
 
-        `commits` comes newest first and is read only as far as needed.
+        `commits` is sorted newest first and is read only as far as needed.
         """
         newer: list[Commit] = []
         for commit in commits:
@@ -130,9 +133,9 @@ class Rules:
         newest: BatchMetadata | None,
         others: list[Commit],
     ) -> None:
-        """Refuse a checkpoint, a table and a source that do not belong together.
+        """Raise StreamError if checkpoint, table and source do not belong together.
 
-        `newest` and `others` are what `find` returned.
+        `newest` and `others` are the results of `find`.
         """
         if newest is None:
             self._refuse_strangers(checkpoint, others)
@@ -142,10 +145,9 @@ class Rules:
     def is_written(
         self, batch: int, digest: str, source: str, newest: BatchMetadata | None
     ) -> bool:
-        """Return whether the table contains this batch, or it is past a bounded stream's end.
+        """Return whether to skip a batch: the table contains it, or a bounded stream has ended.
 
-        A batch is skipped only if it is the same batch: the same number and the same offsets of
-        the same source.
+        The table contains a batch if number, source and offsets are the same.
         """
         if newest is not None and newest.source != source:
             raise self._other_source(newest, source)
@@ -167,15 +169,15 @@ class Rules:
         return True
 
     def check_locks(self, lock: str, others: Iterable[Commit]) -> None:
-        """Refuse to write beside a writer with another lock: neither waits for the other.
+        """Raise StreamError if another writer uses a different lock, so neither waits.
 
-        `others` are the commits that appeared while this stream was running, its own too.
+        `others` are the commits since this stream's start, including its own.
         """
         for commit in others:
             if commit.lock and commit.lock not in (
                 lock,
                 "true",
-            ):  # the lab's first locks had no name
+            ):  # the lab's first releases recorded no lock
                 raise StreamError(
                     f"two writers of {self._table} use different locks, so neither waits for "
                     f"the other: commit {commit.instant} used {commit.lock}, this stream uses "
@@ -232,7 +234,7 @@ class Rules:
             raise StreamError(
                 f"the checkpoint {self._location} belongs to another table or run: {self._table} "
                 f"has none of its {done + 1} batches",
-                f"use the table it belongs to, or {self._both}",
+                f"use the checkpoint's own table, or {self._both}",
             )
         if self._shared or not commits:
             return
@@ -250,9 +252,9 @@ class Rules:
         )
 
     def _done(self, checkpoint: Checkpoint) -> int:
-        """Return the newest done batch, at most the last of a bounded stream.
+        """Return the newest done batch, at most the last batch of a bounded stream.
 
-        Spark marks later ones as done too, but they are never written.
+        Spark marks later batches as done, too, but the sink never writes them.
         """
         if self._batches is None:
             return checkpoint.done

@@ -1,4 +1,4 @@
-"""Savepoints: commits whose files aren't cleaned, so that a rewind can return to them."""
+"""Create, list and delete savepoints, whose files cleaning keeps for a rewind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hudilab.errors import TableError
 
 
 class Savepoint(NamedTuple):
-    """A savepoint: the commit's instant, and the name, user and time (UTC) of its making."""
+    """A savepoint: the commit's instant, a name, and its creator and creation time (UTC)."""
 
     instant: str
     name: str
@@ -24,7 +24,7 @@ class Savepoint(NamedTuple):
     made: datetime
 
     def __str__(self) -> str:
-        """Return a line for a reader."""
+        """Return a line about the savepoint."""
         name = f" {self.name!r}" if self.name else ""
         return f"{self.instant}{name}, made by {self.user} at {self.made:%Y-%m-%d %H:%M:%S} UTC"
 
@@ -32,7 +32,7 @@ class Savepoint(NamedTuple):
 class Savepoints:
     """The savepoints of one table. Source: Hudi 1.2 `CALL create_savepoint`.
 
-    Beside a running stream they are safe: they protect files of a commit, and write no others.
+    They are safe while a stream is running, because they change no data file.
 
     Raises:
         TableError: There is no table.
@@ -41,7 +41,7 @@ class Savepoints:
     def __init__(self, spark: SparkSession, table: str) -> None:
         self._spark, self._table = spark, table
         self._commits = Commits(spark, table)
-        self._commits.check_there("savepoint")
+        self._commits.check_exists("savepoint")
 
     def all(self) -> list[Savepoint]:
         """Return the savepoints, oldest first."""
@@ -62,23 +62,23 @@ class Savepoints:
         )
 
     def create(self, name: str) -> Savepoint:
-        """Make a savepoint of the newest commit.
+        """Create a savepoint of the newest commit.
 
         Raises:
-            TableError: There is no commit, or it or the name has a savepoint; or account or clock
-                do not allow a write.
+            TableError: There is no commit, the commit or the name already has a savepoint, or
+                account or clock forbid a write.
         """
         self._commits.check_access(write=True)
         commits = self._commits.newest_first(to_write=True)
         newest = next((commit.instant for commit in commits), "")
         if not newest:
             raise TableError(
-                f"{self._table} has no commit yet", "write to it first, then make a savepoint"
+                f"{self._table} has no commit yet", "write to it first, then create a savepoint"
             )
         for savepoint in self.all():
             if savepoint.instant == newest or (name and savepoint.name == name):
                 raise TableError(
-                    f"{self._table} has this savepoint: {savepoint}",
+                    f"{self._table} already has this savepoint: {savepoint}",
                     f"use it: hudilab rewind {self._table} --to {savepoint.instant}; or delete it: "
                     f"hudilab savepoint {self._table} --delete {savepoint.instant}",
                 )
@@ -87,7 +87,7 @@ class Savepoints:
         return self.find(newest)
 
     def delete(self, text: str) -> Savepoint:
-        """Delete the savepoint with an instant or a name; its files are then cleaned as usual."""
+        """Delete the savepoint with an instant or a name, so that its files can be cleaned."""
         savepoint = self.find(text)
         self._commits.check_access(write=True)
         self._commits.await_clock()

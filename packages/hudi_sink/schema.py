@@ -1,7 +1,7 @@
 """Decide which columns a table can store, and which changes of columns it accepts.
 
-On Spark's JSON schemas, without Spark: `check_storable` judges a batch by itself, `check_drift`
-compares it with its table.
+`check_storable` checks a batch alone, and `check_drift` compares it with its table. Both work on
+Spark's JSON schemas and need no session.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from hudilab.errors import TableError
 from hudilab.table import ANY, DELETED, EVOLVE, FREEZE
 
-OWN = "_hudilab_"  # begins the columns that the writer adds to a batch and drops again
+OWN = "_hudilab_"  # prefix of the columns that the writer adds to a batch and drops again
 _SHORT = re.compile(r"\b(?:tinyint|smallint)\b(?!:)")  # a type, not the name of a field
-# Hudi names the Avro type of a struct or a decimal after its column; these names are taken.
+# Hudi names the Avro type of a struct or a decimal after its column; Avro reserves these names.
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 # Spark's name in JSON -> the name in SQL.
 _SQL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-# Letters of Unicode 14, which Python 3.11 knows and Java 17 does not.
+# Letters of Unicode 14, which are letters in Python 3.11 but not in Java 17.
 _NEWER = re.compile(
     r"[\u0870-\u0887\u0889-\u088e\u08b5\u08c8\u08c9\u0c5d\u0cdd\u170d\u171f\u1b4c\u2c2f\u2c5f"
     r"\u9ffd-\u9fff\ua7c0\ua7c1\ua7d0\ua7d1\ua7d3\ua7d5-\ua7d9\ua7f2-\ua7f4]"
@@ -41,19 +41,19 @@ _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 def check_storable(
     location: str, batch: str, named: Mapping[str, Sequence[str]], *, merges_avro: bool = False
 ) -> None:
-    """Raise TableError for columns that the table cannot store; nothing has been written.
+    """Raise TableError for columns that the table cannot store; called before the write.
 
     Args:
         batch: The batch's schema, as Spark's JSON.
-        named: Field of the TableSpec -> columns that it names, which the batch must have.
-        merges_avro: Whether Hudi makes Avro records of stored rows, to merge new ones with them.
+        named: Columns that the batch must have, by the TableSpec's field that names them.
+        merges_avro: Whether Hudi converts stored rows to Avro records to merge new rows.
     """
     fields = json.loads(batch)["fields"]
     problems = [text for field in fields for text in _unstorable("", field["name"], field["type"])]
     problems += [
         f"column {field['name']} is of type {sql_type(field['type'])}, and Hudi 1.2 cannot read a "
         "decimal of an array within an array of structs back as Avro, so every later batch would "
-        "fail; make the decimal a string, or use MERGE_ON_READ with buckets"
+        "fail; cast the decimal to string, or use MERGE_ON_READ with buckets"
         for field in fields
         if merges_avro and _is_redefined(field["name"], field["type"])
     ]
@@ -78,7 +78,7 @@ def check_storable(
 
 
 def _no_delete(name: str, kind: Any) -> Iterator[str]:
-    """Yield why Hudi would not delete by a column with the name of DELETED."""
+    """Yield the reason why Hudi would not delete by a column named like DELETED."""
     if name.lower() == DELETED and name != DELETED:
         yield f"column {name} would delete no row, because of its capitals; rename it to {DELETED}"
     elif name == DELETED and kind != "boolean":
@@ -89,7 +89,7 @@ def _no_delete(name: str, kind: Any) -> Iterator[str]:
 
 
 def _unstorable(above: str, name: str, kind: Any) -> Iterator[str]:
-    """Yield what Hudi cannot store of a column or a field: its name, and its type."""
+    """Yield the problems with the name and the type of a column or a field."""
     path = f"{above}{name}"
     if not avro_takes(name):
         yield (
@@ -105,7 +105,7 @@ def _unstorable(above: str, name: str, kind: Any) -> Iterator[str]:
         yield f"column {path} begins with {OWN}, which the writer uses itself; rename it"
     if not above and (text := sql_type(kind)) != (wider := _SHORT.sub("int", text)):
         yield (
-            f"column {path} is of type {text}, which Hudi 1.2 makes an int, or cannot read after "
+            f"column {path} is of type {text}, which Hudi 1.2 stores as int, or cannot read after "
             f'a bulk_insert; batch = batch.withColumn("{path}", F.col("{path}").cast("{wider}"))'
         )
     yield from _unstorable_type(path, kind)
@@ -118,7 +118,7 @@ def _unstorable_type(path: str, kind: Any) -> Iterator[str]:
     elif text == "udt":
         yield (
             f"column {path} is of the type {kind.get('pyClass') or kind.get('class')} of a library,"
-            " which Hudi cannot store; make an array or a struct of it (of a vector: "
+            " which Hudi cannot store; convert it to an array or a struct (a vector: "
             "pyspark.ml.functions.vector_to_array)"
         )
     elif text == "struct":
@@ -139,7 +139,7 @@ def _unstorable_type(path: str, kind: Any) -> Iterator[str]:
 
 
 def _is_redefined(name: str, kind: Any, within: bool = False) -> bool:
-    """Return whether a decimal in a struct gets the Avro name of that struct: `element`, twice."""
+    """Return whether a decimal in a struct gets the struct's own Avro name, `element`."""
     if isinstance(kind, str):
         return within and name == "element" and kind.startswith("decimal")
     if kind["type"] == "array":
@@ -154,7 +154,7 @@ def _is_redefined(name: str, kind: Any, within: bool = False) -> bool:
 
 
 def _alike(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of names that Spark and Hudi take for the same."""
+    """Yield pairs of names that Spark and Hudi consider equal."""
     seen: dict[str, str] = {}
     for name in names:
         if (first := seen.setdefault(name.lower(), name)) != name:
@@ -162,7 +162,7 @@ def _alike(names: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 class _Drift(NamedTuple):
-    """A difference: its column, what it is, and whether it would change the table's type."""
+    """A difference: its column, a description, and whether it would change the table's type."""
 
     column: str
     what: str
@@ -183,13 +183,14 @@ def check_drift(
     fills: bool = False,
     as_text: Sequence[str] = (),
 ) -> None:
-    """Raise TableError if a table rejects a batch's columns; nothing has been written.
+    """Raise TableError if a table rejects a batch's columns; called before the write.
 
     Args:
-        table, batch: Their schemas, as Spark's JSON; the table's is empty if there is none yet.
+        table: The table's schema, as Spark's JSON; empty for a new table.
+        batch: The batch's schema, as Spark's JSON.
         policy: See `TableSpec.schema`.
         fills: Whether Hudi writes null into columns that the batch lacks.
-        as_text: Columns whose values Hudi writes as texts: of the record key and the partition.
+        as_text: Columns of the record key and the partition, whose values Hudi writes as text.
     """
     if not table:
         return
@@ -214,7 +215,7 @@ def check_drift(
         cures = "".join(_cure(root, have, come, policy) for root in roots)
         cure = f"correct the batch: batch = batch{cures}"
     raise TableError(
-        f'{location} does not take the batch (schema="{policy}"), nothing was written: '
+        f'{location} rejects the batch (schema="{policy}"), nothing was written: '
         f"{', '.join(drift.what for drift in drifts)}",
         f"{allow}{cure}",
     )
@@ -223,7 +224,7 @@ def check_drift(
 def _rewritten(
     names: Sequence[str], have: Mapping[str, Any], come: Mapping[str, Any]
 ) -> Iterator[_Drift]:
-    """Yield columns of the key and the partition whose type would change the text of a value."""
+    """Yield columns of the key and the partition whose new type would change a value's text."""
     for name in (name for name in names if name in have and name in come):
         old, new = have[name]["type"], come[name]["type"]
         if old != new and not _same_text(old, new):
@@ -241,7 +242,7 @@ def _same_text(table: Any, batch: Any) -> bool:
 
 
 def _scale(kind: Any) -> int | None:
-    """Return how many decimals a number has, 0 of a whole one; None for other types."""
+    """Return a number's decimals, 0 for a whole number; None for other types."""
     if not isinstance(kind, str):
         return None
     decimal = _DECIMAL.fullmatch(kind)
@@ -249,20 +250,20 @@ def _scale(kind: Any) -> int | None:
 
 
 def _columns(schema: str) -> dict[str, Mapping[str, Any]]:
-    """Return the fields by name, without those that Hudi adds to each row."""
+    """Return the fields by name, without Hudi's meta columns."""
     fields = {field["name"]: field for field in json.loads(schema)["fields"]}
     return {name: fields[name] for name in without_meta(fields)}
 
 
 def without_meta(names: Iterable[str]) -> list[str]:
-    """Return the names of columns without those that Hudi adds to each row."""
+    """Return the names of columns, without Hudi's meta columns."""
     return [name for name in names if not name.startswith("_hoodie_") or name == DELETED]
 
 
 def _compare(
     above: str, have: Mapping[str, Any], come: Mapping[str, Any], policy: str
 ) -> Iterator[_Drift]:
-    """Yield the differences that are refused, of columns or of the fields of a struct."""
+    """Yield the rejected differences of columns, or of a struct's fields."""
     for name, field in come.items():
         path = above + name
         if name in have:
@@ -293,16 +294,16 @@ def _retyped(path: str, old: Any, new: Any, policy: str, inside: bool) -> Iterat
 
 
 def _takes(old: Any, new: Any, policy: str, inside: bool) -> bool:
-    """Return whether a column takes a batch's other type."""
+    """Return whether a column accepts a batch's different type."""
     # After a change inside an array, a map or a struct, Hudi 1.2 cannot read the table's old files.
     return not inside and (_fits(old, new) or (policy == EVOLVE and _widens(old, new)))
 
 
 def _fits(table: Any, batch: Any) -> bool:
-    """Return whether a column takes each value of the batch's type as it is.
+    """Return whether a column stores each value of the batch's type unchanged.
 
-    Hudi 1.2 converts more: a BIGINT that is too large for a DECIMAL column becomes another number,
-    a DOUBLE is rounded.
+    Hudi 1.2 also converts inexactly: it changes a BIGINT that is too large for a DECIMAL column,
+    and rounds a DOUBLE.
     """
     if not (isinstance(table, str) and isinstance(batch, str)):
         return False
@@ -314,14 +315,14 @@ def _fits(table: Any, batch: Any) -> bool:
 
 
 def _is_inexact(name: str, have: Mapping[str, Any], come: Mapping[str, Any]) -> bool:
-    """Return whether no cast leads from a batch's column to the table's, or one changes values."""
+    """Return whether a cast from the batch's column to the table's fails or changes values."""
     if name not in have or name not in come:
         return False
     return not casts_exactly(have[name]["type"], come[name]["type"])
 
 
 def casts_exactly(table: Any, batch: Any) -> bool:
-    """Return whether a cast to the table's type keeps each value of the batch's type."""
+    """Return whether a cast to the table's type preserves each value of the batch's type."""
     if table == batch:
         return True
     if isinstance(table, str) and isinstance(batch, str):
@@ -348,9 +349,9 @@ def casts_exactly(table: Any, batch: Any) -> bool:
 
 
 def _widens(table: Any, batch: Any) -> bool:
-    """Return whether Hudi gives the column the wider type, and the stored values stay.
+    """Return whether Hudi widens the column's type without a change of stored values.
 
-    Hudi 1.2 also turns BIGINT into FLOAT or TIMESTAMP, and any number into text.
+    Hudi 1.2 also converts BIGINT to FLOAT or TIMESTAMP, and any number to text.
     """
     if not (isinstance(table, str) and isinstance(batch, str)):
         return False
@@ -364,7 +365,7 @@ def _longer(kind: str, other: str) -> bool:
 
 
 def _cure(name: str, have: Mapping[str, Any], come: Mapping[str, Any], policy: str) -> str:
-    """Return the calls that give a batch the table's column."""
+    """Return the calls that convert a batch's column to the table's."""
     if name not in have:
         if policy == FREEZE:
             return f'.drop("{name}")'
@@ -376,18 +377,18 @@ def _cure(name: str, have: Mapping[str, Any], come: Mapping[str, Any], policy: s
 
 
 def avro_takes(name: str) -> bool:
-    """Return whether Avro accepts a name, as Java 17 reads it."""
+    """Return whether Avro on Java 17 accepts a name."""
     rest = all(_is_letter(char) or _is_digit(char) or char == "_" for char in name)
     return rest and (_is_letter(name[0]) or name[0] == "_") if name else False
 
 
 def _is_letter(char: str) -> bool:
-    """Return whether Avro takes a character for a letter; it knows none of the higher planes."""
+    """Return whether Avro treats a character as a letter; supplementary characters never are."""
     return char.isalpha() and char <= "\uffff" and not _NEWER.match(char)
 
 
 def _is_digit(char: str) -> bool:
-    return char.isdecimal() and char <= "\uffff"  # a superscript is no digit in Java
+    return char.isdecimal() and char <= "\uffff"  # Java excludes superscripts
 
 
 def renamed(name: str) -> str:
@@ -397,7 +398,7 @@ def renamed(name: str) -> str:
 
 
 def sql_type(kind: Any) -> str:
-    """Return a type as SQL writes it."""
+    """Return a type's name in SQL."""
     if isinstance(kind, str):
         return _SQL.get(kind, kind)
     if kind["type"] == "struct":

@@ -1,4 +1,4 @@
-"""Check whether a stream's spec still fits its table, at its start and for every batch."""
+"""Check whether a stream's spec still fits its table, at the start and for every batch."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ UPGRADE = "hoodie.write.auto.upgrade"
 
 
 class Layout(NamedTuple):
-    """How a table stores rows, as it is now.
+    """The current layout of a table.
 
     Attributes:
-        options: Write options that preserve its indexes, and how it names its partitions.
+        options: Write options that preserve its indexes and partition paths.
         encoded: Whether partition values are encoded in its paths.
-        by_arrival: Of rows with one key, the last stays, not the greatest.
+        by_arrival: Whether the table keeps the last row of a key, whatever its ordering value.
     """
 
     options: dict[str, str]
@@ -38,7 +38,7 @@ class Layout(NamedTuple):
 
 
 class SchemaGuard:
-    """Compares a spec with its table, which SQL and other streams may change in the meantime."""
+    """Compares a spec with its table, which SQL and other streams may change."""
 
     def __init__(
         self,
@@ -48,21 +48,21 @@ class SchemaGuard:
         commits: Commits,
         options: Mapping[str, str],
     ) -> None:
-        """Prepare the checks of batches that are written with these options."""
+        """Prepare the checks of batches with these write options."""
         self._spark, self._spec, self._table, self._commits = spark, spec, table, commits
         self._fills, self._append = options.get(FILLS) == "true", ""
         self._upgrades = options.get(UPGRADE, "true") == "true"
         if options[f"{WRITE}operation"] != "upsert":
             self._append = LOAD if spec.operation == "upsert" else spec.operation
-        self._columns = ""  # of the newest batch that the table takes
-        # Each takes dozens of calls to the JVM: made once, not for each batch.
+        self._columns = ""  # of the newest accepted batch
+        # Cached, because each takes dozens of calls into the JVM.
         self._storable = cache(partial(storable, spec, table))
         self._problem = cache(partial(row_problem, spec, table))
         self._types: Types = ()  # of the columns of key and partition, and of DELETED
-        self._has_texts = False  # whether stored keys hold times as texts
+        self._has_texts = False  # whether stored keys contain times as text
 
     def check(self) -> None:
-        """Raise TableError if the existing table differs from the spec, or can't be upgraded."""
+        """Raise TableError if the table exists and differs from the spec, or can't be upgraded."""
         if not self._commits.is_there():
             return
         properties = table_properties(self._spark, self._table)
@@ -91,9 +91,9 @@ class SchemaGuard:
             )
 
     def layout(self) -> Layout:
-        """Return how the table stores rows, or will store them if it doesn't exist yet.
+        """Return the layout of the table, or of a new table with this spec.
 
-        Uses the properties that were read last, which saves a request to S3 in each batch.
+        It uses the cached properties, which saves a request to S3 in each batch.
         """
         if not (properties := self._commits.properties()):
             return Layout({}, True, self._spec.merge_mode == COMMIT_TIME)
@@ -132,15 +132,15 @@ class SchemaGuard:
         self._columns = columns
 
     def key_options(self) -> dict[str, str]:
-        """Return write options that the types of the key need, see `TableSpec.options_for`."""
+        """Return write options for the types of the key, see `TableSpec.options_for`."""
         options = self._spec.options_for(dict(self._types))
         return options | {KEYS: MICROS} if options and not self._has_texts else {}
 
     def _check_keys(self) -> None:
         """Raise TableError if an upsert would not find the stored keys of a TIMESTAMP.
 
-        A table without upserts keeps its texts. All keys are read once: the commits after that
-        record that the keys are checked.
+        It reads all keys once, and later commits record that they are checked. A table without
+        upserts keeps its texts.
         """
         spec, self._has_texts = self._spec, False
         if not (spec.options_for(dict(self._types)) and self._commits.is_there()):
@@ -160,7 +160,7 @@ class SchemaGuard:
             )
 
     def rows(self, batch: DataFrame, layout: Layout, *, combine: bool) -> DataFrame:
-        """Return the rows to write, on request one per key; an unsuitable row raises an error."""
+        """Return the rows to write, with `combine` one per key; unstorable rows raise an error."""
         rules = (layout.encoded, layout.by_arrival, self._types, self._append)
         rows = batch.where(self._storable(*rules))
         return newest_rows(rows, self._spec, by_arrival=layout.by_arrival) if combine else rows
@@ -170,12 +170,12 @@ class SchemaGuard:
         return self._problem(layout.encoded, layout.by_arrival, self._types, self._append)
 
     def forget_columns(self) -> None:
-        """Compare the next batch's columns in any case."""
+        """Discard the cached columns, so that the next batch is compared."""
         self._columns = ""
 
 
 def _types(batch: DataFrame) -> dict[str, str]:
-    """Return the columns' types; none if pyspark lacks one, which `check_storable` refuses."""
+    """Return the columns' types; empty if pyspark lacks a type, which `check_storable` refuses."""
     try:
         return dict(batch.dtypes)
     except PySparkValueError:

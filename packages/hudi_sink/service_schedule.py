@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hudilab.errors import TableError
 from hudilab.table import CLEAN, INLINE, TableSpec
 
-TIDY_EVERY = 20  # batches of appends
+CLUSTER_EVERY = 20  # batches of appends
 COMPACT_EVERY = 10  # batches of upserts
 COMPACT_SMALL_EVERY = 50
 COMPACT_ALL_EVERY = 200
@@ -17,37 +17,37 @@ SMALL_LOG = 4 * 1024 * 1024  # bytes: some 30,000 rows of sensors
 SMALL_COMPACTION = 16  # MB read and written: two seconds of two cores
 TARGET_IO = "hoodie.compaction.target.io"
 LEAST_LOGS = "hoodie.compaction.logfile.size.threshold"  # of a slice that is compacted
-QUIET = {INLINE: "false", CLEAN: "false"}  # a batch that runs no services
+QUIET = {INLINE: "false", CLEAN: "false"}  # options of a batch without services
 
 
-def check_tidy(every: int | None, *, shared: bool) -> None:
+def check_services(every: int | None, *, shared: bool) -> None:
     """Raise TableError if table services are requested for a shared table."""
     if shared and every is not None:
         raise TableError(
-            f"tidy_every={every} is not allowed for a shared table: Hudi loses rows when two "
+            f"services_every={every} is not allowed for a shared table: Hudi loses rows when two "
             "writers merge files at the same time",
-            "leave out tidy_every, and merge files in one separate job, with CALL run_clustering",
+            "omit services_every, and merge files in a single separate job: CALL run_clustering",
         )
 
 
-def tidy_options(
-    spec: TableSpec, batch_id: int, every: int = TIDY_EVERY, written: int = SMALL_LOG
+def service_options(
+    spec: TableSpec, batch_id: int, every: int = CLUSTER_EVERY, written: int = SMALL_LOG
 ) -> dict[str, str]:
-    """Return options that make one batch in `every` run table services after its commit.
+    """Return the options with which a batch runs table services after its commit, or none.
 
-    Appends (bulk_insert): files of fewer bytes than
-    `hoodie.clustering.plan.strategy.small.file.limit` are merged. Files that an earlier merge
-    replaced are removed unless a retained commit needs them. Empty for the other batches.
+    Appends (bulk_insert): each `every`-th batch merges files smaller than
+    `hoodie.clustering.plan.strategy.small.file.limit`, and deletes the files that an earlier merge
+    replaced, unless a retained commit needs them.
 
-    Upserts of MERGE_ON_READ, each tenth batch whatever `every` is: file slices whose logs have
-    grown to 4 MB are compacted, so that small batches do not rewrite a large table. If the stream
-    has written less since the last services, none are run, because to plan them takes half a
-    second. Every 50th batch compacts the slices with the largest logs, up to 16 MB, because a
-    compaction and a read take 3 ms for each log, however small it is. Each 200th compacts all.
-    Twenty batches after either, what it replaced is removed. Only batches that compact may clean.
+    Upserts of MERGE_ON_READ, whatever `every` is:
 
-    Empty for other tables: upserts of COPY_ON_WRITE clean by themselves, and those of MERGE_ON_READ
-    with `cdc` must not compact.
+    - Each tenth batch compacts file slices with 4 MB of logs, so that small batches don't rewrite a
+      large table. It skips this if the stream has written less, because a plan takes 0.5 s.
+    - Each 50th batch compacts the slices with the largest logs, up to 16 MB, because compactions
+      and reads take 3 ms for each log of any size. Each 200th batch compacts all slices.
+    - Twenty batches later, a compaction cleans the replaced files. Other batches must not clean.
+
+    Upserts of COPY_ON_WRITE clean by themselves, and MERGE_ON_READ with `cdc` must not compact.
 
     Args:
         written: The bytes that the stream has written since a batch last ran services.
@@ -62,13 +62,13 @@ def tidy_options(
 
 
 class _Compaction(NamedTuple):
-    """A compaction, and the batches that run it: their numbers leave `at` when divided by `every`.
+    """A compaction, and the batches that run it: those with `batch % every == at`.
 
     Attributes:
-        logs: Bytes; file slices with smaller logs are left alone.
-        io: MB that it reads and writes at most.
-        written: Bytes that the stream must have written since the last services, and `below` those
-            that it must not.
+        logs: Minimum bytes of a compacted file slice's logs.
+        io: Maximum MB to read and write.
+        written: Minimum bytes that the stream has written since the last services.
+        below: Upper limit of the same bytes.
         first: The first batch that may run it.
     """
 
@@ -85,9 +85,9 @@ def _compaction(batch_id: int, written: int) -> dict[str, str]:
     every_few, fifty, all_ = COMPACT_EVERY, COMPACT_SMALL_EVERY, COMPACT_ALL_EVERY
     schedule = (
         _Compaction(all_, all_ - 1, logs=0),
-        # Ten batches that write more let logs grow large soon enough.
+        # If ten batches write more, the last row compacts their logs soon enough.
         _Compaction(fifty, fifty - 1, logs=0, io=SMALL_COMPACTION, below=2 * SMALL_LOG),
-        # Hudi cleans after a compaction only: this one is for what the rows above have replaced.
+        # Hudi cleans only after a compaction: this one removes what the rows above have replaced.
         _Compaction(fifty, CLEAN_AFTER - 1, logs=SMALL_LOG, first=fifty),
         _Compaction(every_few, every_few - 1, logs=SMALL_LOG, written=SMALL_LOG),
     )
@@ -101,5 +101,5 @@ def _compaction(batch_id: int, written: int) -> dict[str, str]:
                 LEAST_LOGS: str(due.logs),
             }
             return options | ({TARGET_IO: str(due.io)} if due.io else {})
-    # Without a compaction there is nothing to clean, and Hudi would look in each batch.
+    # Without a compaction there is nothing to clean, but Hudi would check in each batch.
     return QUIET

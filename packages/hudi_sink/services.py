@@ -1,4 +1,4 @@
-"""Run Hudi's table services on a table from outside its stream, and only when that is safe."""
+"""Run Hudi's table services from outside a table's stream, if that is safe."""
 
 from __future__ import annotations
 
@@ -23,27 +23,25 @@ from hudi_sink.rules import Commit
 from hudi_sink.table_files import check_upgrade, table_index_options, table_properties
 from hudilab.errors import TableError, many
 
-MOMENT = 3.0  # seconds in which a writer's heartbeat follows its commit
+HEARTBEAT_DELAY = 3.0  # seconds until a writer's first heartbeat, after it requested an instant
 
 
 class TableServices:
-    """The table services of one table; each method runs one and returns a line of what was done.
+    """Runs the table services of one table; each method runs a service and returns a summary line.
 
-    A stream of the lab without `shared=True` doesn't lock the table. Two programs that compact or
-    clean such a table at the same time can delete each other's files. So every service is refused
-    if the newest write was without a lock, unless its writer is stopped. Beside a stream with
-    `shared=True` a service takes the same lock as the stream, and its heartbeat keeps the stream
-    from running the same plan. A service that is killed leaves a plan: the next run, or the stream,
-    completes it. Source: Hudi 1.2 `hoodie.write.concurrency.mode`.
+    A stream without `shared=True` doesn't lock the table, and two programs that compact or clean it
+    at the same time can delete each other's files. Services are therefore refused after a write
+    without a lock, unless its writer is stopped. With a shared stream, a service takes the stream's
+    lock, and its heartbeat keeps the stream from executing the same plan. The next run or the
+    stream executes the plan of a killed service. Source: Hudi 1.2 `hoodie.write.concurrency.mode`.
 
     Args:
-        stopped: The caller knows that no writer is running.
-        lock: Options of a Hudi lock provider, the same as for the table's streams; see
-            `sharing_options`.
+        stopped: The caller guarantees that no writer is running.
+        lock: The options of the streams' Hudi lock provider, see `sharing_options`.
 
     Raises:
-        TableError: There is no table, or (from each method) the service does not fit the table, or
-            is not safe now; raised before anything is written.
+        TableError: There is no table, or (in each method) the service doesn't fit the table or
+            isn't safe now; raised before anything is written.
     """
 
     def __init__(
@@ -56,7 +54,7 @@ class TableServices:
     ) -> None:
         self._spark, self._table, self._stopped = spark, table, stopped
         self._commits = Commits(spark, table)
-        self._commits.check_there("tidy")
+        self._commits.check_exists("tidy")
         properties = table_properties(spark, table)
         check_upgrade(spark, table, properties)
         self.table_type = properties["hoodie.table.type"]
@@ -66,11 +64,11 @@ class TableServices:
         self._kept = table_index_options(spark, table, properties)
 
     def check(self, *, compact: bool = False, cluster: bool = False) -> None:
-        """Refuse services that do not fit the table."""
+        """Raise TableError for services that do not fit the table."""
         if compact and self.table_type != "MERGE_ON_READ":
             raise TableError(
                 f"{self._table} is {self.table_type}: it has no logs to compact",
-                f"leave out --compact, or merge small files: hudilab tidy {self._table} --cluster",
+                f"omit --compact, or merge small files: hudilab tidy {self._table} --cluster",
             )
         if cluster and self._is_bucketed():
             raise TableError(
@@ -81,9 +79,9 @@ class TableServices:
             )
 
     def check_safe(self, *services: str) -> None:
-        """Refuse to run beside a writer without a lock, or one that updates rows during a merge.
+        """Raise TableError if services and a running writer could destroy each other's work.
 
-        And if the account may not write to the table, or the clock is behind it.
+        Also if the account may not write to the table, or the clock is behind it.
         """
         self._commits.check_access(write=True)
         newest = self._newest_write(to_write=True)
@@ -172,7 +170,7 @@ class TableServices:
         return f"archive: {many(max(0, before - self._active()), 'instant')} archived"
 
     def preview(self, service: str, retain: int) -> str:
-        """Return a line about what a service would do now; writes nothing."""
+        """Return a line about what a service would do now; change nothing."""
         if service == "compact":
             logged = sum(file_slice.logs > 0 for file_slice in self._commits.slices())
             plans = len(jvm.pending(self._commits.meta(), jvm.COMPACTIONS))
@@ -208,17 +206,17 @@ class TableServices:
             jvm.compact_metadata(self._spark, client)
 
     def _rollback_options(self) -> dict[str, str]:
-        """Return the option that keeps a service from rolling back a write that takes no lock."""
+        """Return the option that keeps a service from rolling back a write without a lock."""
         newest = self._newest_write()
         shared = newest is not None and newest.lock and self._locks
         return {} if shared else {"hoodie.clean.failed.writes.policy": "NEVER"}
 
     def _retaining(self, retain: int) -> dict[str, str]:
-        # Hudi looks for files to delete only every so many commits, which conf/ sets to 20.
+        # Hudi looks for files to delete only at intervals of commits, which conf/ sets to 20.
         return {"hoodie.clean.max.commits": "1", "hoodie.clean.commits.retained": str(retain)}
 
     def _execute(self, run: Callable[[str, bool], Any], instant: str, kind: str) -> None:
-        """Execute a plan, unless the stream has executed it meanwhile."""
+        """Execute a plan, unless the stream has already executed it."""
         try:
             run(instant, True)
         except Py4JJavaError as error:
@@ -228,7 +226,7 @@ class TableServices:
                 raise
             raise TableError(
                 f"another program is executing the plan {instant} of {self._table}, or was "
-                "killed while it did",
+                "killed meanwhile",
                 f"wait a minute, then: hudilab tidy {self._table}",
             ) from None
 
@@ -241,8 +239,8 @@ class TableServices:
         return next((commit for commit in commits if commit.operation not in SERVICES), None)
 
     def _without_heartbeat(self) -> str:
-        """Return the first unfinished write whose writer keeps no heartbeat; empty if none."""
-        ends = time.monotonic() + MOMENT
+        """Return the first unfinished write whose writer sends no heartbeats; empty if none."""
+        ends = time.monotonic() + HEARTBEAT_DELAY
         while True:
             beats = f"{self._table}/.hoodie/.heartbeat"
             writes = sorted(self._commits.unfinished())
@@ -259,7 +257,7 @@ class TableServices:
             and "buckets" in json.loads(newest.metadata.source)
         ):
             return True
-        # The index is not a property of the table, but bucket 7's file group is 00000007-...
+        # `hoodie.properties` lacks the index, but the file group of bucket 7 is 00000007-...
         groups = self._commits.file_groups()
         return bool(groups) and not foreign_groups(groups, MOST_BUCKETS)
 

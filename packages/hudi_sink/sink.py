@@ -1,4 +1,4 @@
-"""Write each micro-batch of a stream to a Hudi table exactly once: the commit holds its number."""
+"""Write each micro-batch of a stream to a Hudi table exactly once."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from hudi_sink.quarantine import Quarantine
 from hudi_sink.rows import COMBINE, REFUSED, check_files, check_sources, gathered, refused_row
 from hudi_sink.rules import BatchMetadata, Checkpoint, Rules
 from hudi_sink.schema_guard import Layout, SchemaGuard
-from hudi_sink.service_schedule import check_tidy
+from hudi_sink.service_schedule import check_services
 from hudilab.errors import StreamError, many, root_cause
 from hudilab.paths import TableLocation, local_path
 from hudilab.table import TableSpec
 
-# What s3a throws after minutes of retries: to ask the same store for the owner takes as long.
+# Errors of s3a after minutes of retries. Reading the owner from the same store would take as long.
 UNREACHABLE = ("AWSClientIOException", "SdkClientException")
-TRIES = 10  # attempts to write a batch that loses to another writer
+TRIES = 10  # attempts to write a batch that loses conflicts with other writers
 _log = logging.getLogger("hudi_sink")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A micro-batch that must be written, as `ExactlyOnceSink.begin` returns it.
+    """A micro-batch to write, from `ExactlyOnceSink.begin`.
 
     Attributes:
-        metadata: What its commit records about it.
+        metadata: The batch's entry in its commit.
         rows: Its rows; pass them through `ExactlyOnceSink.fenced` when you write them.
-        options: Write options that make the commit identify the batch (its query, number, offsets
-            and source), preserve the table's indexes, and admit other writers if it is shared.
-        layout: How the table stores rows.
+        options: Write options that store `metadata` in the commit, preserve the table's indexes,
+            and allow other writers of a shared table.
+        layout: The current layout of the table.
     """
 
     metadata: BatchMetadata
@@ -62,48 +62,42 @@ class Batch:
 class ExactlyOnceSink:
     """Writes micro-batches exactly once; pass its `write_batch` to `foreachBatch`.
 
-    Whatever is deleted, restored, replayed, recreated or run twice, the table is right or the
-    stream is refused with the reason.
-
-    Structured Streaming replays the batch during which a driver died. So each commit stores the
-    streaming query's id, the batch's number and a digest of the offsets it read, in the same atomic
-    step as the rows, and before each write the newest commit's is compared with the checkpoint
-    (`begin`). A replaced driver can no longer commit: the new one records itself as
-    the checkpoint's owner and rolls back what the old one was writing, and each write checks the
-    owner again after Hudi has announced the commit (`fenced`). Source: Hudi 1.2
-    `hoodie.datasource.write.commitmeta.key.prefix`.
+    Structured Streaming replays the batch during which a driver died. Each commit therefore stores
+    the query's id, the batch's number and a digest of its offsets, atomically with the rows, and
+    `begin` compares the newest commit with the checkpoint before each write. A new driver records
+    itself as the checkpoint's owner and rolls back the old driver's writes. Each write checks the
+    owner again after Hudi has announced the commit (`fenced`), so a replaced driver can't commit.
+    Source: Hudi 1.2 `hoodie.datasource.write.commitmeta.key.prefix`.
 
     Args:
-        source: Where the rows come from (parameters, or the identity of a topic), or a function
-            that returns it; it is called, and the result compared, for every batch.
+        source: The identity of the rows' source, such as its parameters or a topic's id, or a
+            function that returns it; compared for every batch.
         batches: The length of a bounded stream.
         shared: Other streams or jobs may write to the table at the same time; set it in all of
-            them. Streams never merge the files of a shared table, because Hudi 1.2 loses rows
-            when two writers do so at the same time: run a separate job (`CALL run_clustering`).
-        lock: Options of a Hudi lock provider, for shared tables; the default on a local disk is
-            the table's own lock file.
-        tidy_every: See `service_schedule.tidy_options`; not allowed for shared tables.
+            them. Hudi 1.2 loses rows when two writers merge files at the same time, so streams
+            never merge a shared table's files. Run `CALL run_clustering` in a separate job.
+        lock: Options of a Hudi lock provider for shared tables; the default on a local disk is the
+            table's own lock file.
+        services_every: See `service_schedule.service_options`; not allowed for shared tables.
         async_services: Execute table services in a separate thread; `close` waits for it.
-        quarantine: Quarantine rows that the table cannot store (a null key or ordering value, a key
-            that could be another row's, a partition that would be read back changed), in the table
-            `location.quarantine`, each once, see `Quarantine`; without it, such a row is an error.
-        initial_load: Write everything in the source as batch 0, see `InitialLoad`; later runs of
-            the stream leave it out.
+        quarantine: Write rows that the table cannot store to the table `location.quarantine`, see
+            `Quarantine`; by default, such a row is an error.
+        initial_load: Write the source's existing rows as batch 0, see `InitialLoad`; omit it in
+            later runs.
         extra: Further write options, see `TableSpec.write_options`.
 
     Attributes:
-        quarantined: How many rows of the newest batch are in the quarantine.
+        quarantined: The number of quarantined rows of the newest batch.
 
     Raises:
-        TableError: The existing table has another key, type or partitioning, or file groups that
-            are not its own; or (in a batch) the table rejects its columns, see
-            `TableSpec.schema`; or the clock is behind the table's newest instant, see
-            `Commits.await_clock`. Raised before anything is written.
+        TableError: The table's key, type, partitioning or file groups differ from the spec, the
+            table rejects a batch's columns (`TableSpec.schema`), or the clock is behind its newest
+            instant (`Commits.await_clock`). Raised before anything is written.
         StreamError: Checkpoint, source and table do not belong together; raised before anything is
             written.
     """
 
-    def __init__(  # noqa: PLR0913 - a stream, and what a caller may choose by name
+    def __init__(  # noqa: PLR0913 - a stream and its options, which are keywords
         self,
         spark: SparkSession,
         spec: TableSpec,
@@ -113,13 +107,13 @@ class ExactlyOnceSink:
         *,
         shared: bool = False,
         lock: Mapping[str, str] | None = None,
-        tidy_every: int | None = None,
+        services_every: int | None = None,
         async_services: bool = False,
         quarantine: bool = False,
         initial_load: bool = False,
         extra: Mapping[str, str] | None = None,
     ) -> None:
-        check_tidy(tidy_every, shared=shared)
+        check_services(services_every, shared=shared)
         self._spark, self._spec, self._location = spark, spec, location
         self._source, self._shared = source, shared
         self._commits = Commits(spark, location.table)
@@ -131,12 +125,12 @@ class ExactlyOnceSink:
         # If the caller sets compaction options, these decide when to compact.
         compacts = upserts and any(name.startswith("hoodie.compact") for name in extra or {})
         if shared or compacts or initial_load:
-            tidy_every = 0
+            services_every = 0
         self._services = StreamServices(
             spark,
             spec,
             location.table,
-            every=tidy_every,
+            every=services_every,
             async_services=async_services,
             is_mine=self._fence.is_mine,
         )
@@ -155,8 +149,8 @@ class ExactlyOnceSink:
         self._sharing = sharing_options(location.table, lock) if shared else {}
         self._quarantine = Quarantine(spark, location, self._sharing) if quarantine else None
         self._run, self._query = "", ""  # of the run that has taken over the checkpoint
-        self._seen: set[str] = set()  # commits whose locks were looked at, of a shared table
-        self._throttled = 0  # answers of S3 so far
+        self._seen: set[str] = set()  # commits of a shared table whose locks were checked
+        self._throttled = 0  # 503 responses of S3 so far
         self.quarantined = 0
         self._commits.check_access(write=True)
         self._checkpoint.check_access()
@@ -171,10 +165,10 @@ class ExactlyOnceSink:
             if local_path(self._location.table) is None:
                 write()
             else:
-                # Hadoop starts a process between creating a file on a disk and filling it: a stop
-                # there would leave an empty commit.
+                # Hadoop starts a process between the creation of a file on a disk and its first
+                # byte. An interrupt there would leave an empty commit.
                 jvm.uninterrupted(rows.sparkSession, write)
-        except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
+        except Exception as error:  # explained and raised again
             if self._shared and "HoodieLockException" in str(error):
                 raise lock_held(self._location.table, self._sharing) from error
             raise
@@ -201,7 +195,7 @@ class ExactlyOnceSink:
                 self._explain(error)
                 if not self._shared:
                     raise
-                # Two writers that run the same table services after their commits can collide.
+                # Two writers can collide in the table services after their commits.
                 batch = self.begin(rows, batch_id)
                 if batch is None:
                     _log.warning(services_failed(batch_id, root_cause(str(error))))
@@ -211,32 +205,33 @@ class ExactlyOnceSink:
                 time.sleep(0.1 * attempt)
 
     def _report_throttling(self, batch_id: int) -> None:
-        """Say that S3 throttles: its client repeats such requests for minutes, silently."""
+        """Log that S3 throttles, because its client retries for minutes without a message."""
         if not self._location.table.startswith("s3a:"):
             return
         before, self._throttled = self._throttled, jvm.throttled(self._spark, self._location.table)
         if slow := self._throttled - before:
             _log.warning(
                 f"S3 throttles: it answered {many(slow, 'request')} with 503 SlowDown during batch "
-                f"{batch_id}, and its client repeated each; raise the trigger's interval if this "
-                "goes on"
+                f"{batch_id}, and the client repeated each; raise the trigger's interval if this "
+                "continues"
             )
 
     def close(self) -> None:
-        """Wait for the table services in their thread; raise StreamError if they failed."""
+        """Wait for the thread's table services; raise StreamError if they failed."""
         self._services.close()
 
     def begin(self, rows: DataFrame, batch_id: int) -> Batch | None:
-        """Return the batch if it must be written; None if it is committed, or past the last batch.
+        """Return the batch to write; None if it is committed, or a bounded stream has ended.
 
-        Takes over the checkpoint at a run's first batch.
+        The first batch of a run takes over the checkpoint.
 
         Raises:
-            TableError, StreamError: Checkpoint, source, locks or the table's columns do not fit.
+            TableError: The table rejects the batch.
+            StreamError: Checkpoint, source, locks and table do not belong together.
         """
         context = rows.sparkSession.sparkContext
-        # Spark interrupts the tasks of a stream that is stopped. Hudi 1.2 repeats the interrupted
-        # reading of a log (HoodieLogBlock.inflate) until the stack overflows, which ends the JVM.
+        # Spark interrupts the tasks of a stopped stream. Hudi 1.2 retries an interrupted read of a
+        # log (HoodieLogBlock.inflate) until the stack overflows, which ends the JVM.
         context.setLocalProperty("spark.job.interruptOnCancel", "false")
         run = str(context.getLocalProperty("spark.jobGroup.id"))
         if run != self._run:
@@ -268,10 +263,9 @@ class ExactlyOnceSink:
         return rows.where(self._fence.condition())
 
     def _prepared(self, batch: Batch) -> Batch:
-        """Return the batch as it is written: without rows for the quarantine, one row of each key.
+        """Return the batch's rows to write: storable rows, one per key.
 
-        A row that the table cannot store goes to the quarantine; without one it raises when the
-        rows are read.
+        An unstorable row is quarantined. Without a quarantine, it raises an error during the write.
         """
         rows, options = batch.rows, batch.options
         if self._quarantine is not None:
@@ -286,21 +280,21 @@ class ExactlyOnceSink:
         elif self._gathers:
             rows = gathered(rows, self._spec)
         if self._quarantine is not None or self._first:
-            self._commits.await_clock()  # again: all rows have been read since
+            self._commits.await_clock()  # again, after the time to read all rows
         return replace(batch, rows=rows, options=options)
 
     def _explain(self, error: Exception) -> None:
         """Raise a clearer error if a row, or another driver, is the cause of a failed write."""
         if refusal := refused_row(self._location.table, str(error)):
             raise refusal from error
-        # The other driver's work can stop Hudi before the fence does.
+        # The other driver's rollback can stop Hudi before the fence does.
         if not any(name in str(error) for name in UNREACHABLE):
             self._fence.raise_if_replaced(error)
 
     def _check(self, running: str | None = None) -> str:
         """Check that checkpoint, source and table belong together; return the query's id.
 
-        Writes nothing. `running` is the id of the query that asks.
+        It writes nothing. `running` is the id of the calling query.
         """
         self._guard.check()
         query = self._checkpoint.query()
@@ -321,17 +315,17 @@ class ExactlyOnceSink:
         return str(query)
 
     def _check_groups(self) -> None:
-        """Check the table's file groups: once in a run, because that lists the table.
+        """Check the table's file groups once per run, because that lists the table.
 
-        Each batch checks those of newer commits.
+        Later batches check the file groups of newer commits.
         """
         self._guard.check_groups(self._commits.file_groups() if self._spec.buckets else set())
 
     def _take_over(self, session: SparkSession, run: str, running: str) -> None:
-        """Check everything again and fence off the earlier driver, at a run's first batch."""
+        """Fence off the earlier driver and check everything again, at a run's first batch."""
         self._checkpoint.forget()
         self._guard.forget_columns()
-        if not self._shared:  # another stream may be creating a shared table right now
+        if not self._shared:  # another stream may be creating a shared table
             self._commits.clear_half_made()
         check_sources(self._spark, running)
         self._query = self._check(running)
@@ -345,18 +339,18 @@ class ExactlyOnceSink:
         self._services.take_over(options)
         if self._quarantine is not None:
             self._quarantine.take_over()
-        # Check again: what the earlier driver committed until now counts.
+        # Check again, because the earlier driver may have committed until now.
         self._check(running)
         self._seen = self._commits.instants() if self._shared else set()
         self._run = run
 
     def _check_locks(self) -> None:
-        """Look at the lock of each commit that has appeared since the last look."""
+        """Check the lock of each commit since the last check."""
         new = self._commits.unseen(self._seen)
         self._seen |= {commit.instant for commit in new}
         self._rules.check_locks(self._sharing[SHARED], new)
 
     def _described_source(self) -> str:
-        """Return where the rows come from, as commits store it."""
+        """Return the identity of the rows' source as commits store it."""
         source = self._source() if callable(self._source) else self._source
         return json.dumps(dict(source) | self._spec.fixed(), sort_keys=True)

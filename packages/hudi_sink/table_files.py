@@ -1,4 +1,4 @@
-"""What a table's own files say about it: its properties, its version and its indexes."""
+"""Read a table's properties, version and indexes from its own files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,10 @@ def table_properties(spark: SparkSession, table: str) -> dict[str, str]:
 
 
 def check_upgrade(spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
-    """Refuse to let Hudi upgrade a table where it would lose the table's commits.
+    """Raise TableError if an upgrade by Hudi would lose the table's commits.
 
-    Up to table version 6 the timeline is in another folder. Hudi 1.2 moves it to the path as a URI
-    has it, so if that differs, the table has no commits, and an upsert inserts stored keys again.
-
-    Raises:
-        TableError: The table is of an old version, and its path has such a character.
+    Up to table version 6, the timeline is in another folder. Hudi 1.2 moves it to the URI-encoded
+    path. If that path differs, the table loses its commits, and upserts insert stored keys again.
     """
     version = properties["hoodie.table.version"]
     if int(version) >= 8:

@@ -1,5 +1,4 @@
-"""What runs the lab: the `hudilab` command, its runner of notebooks, servers, shipping.
+"""The `hudilab` command: run notebooks, servers and jobs, and build bundles.
 
-Only notebooks import it.
-Start reading at `cli`: each command imports what it runs.
+Only notebooks import this package. Start reading at `cli`, whose commands import the other modules.
 """

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from hudilab.errors import ServiceError, WaitError
 from hudilab_spark.cluster import (
-    ANSWER,
+    ANSWER_TIMEOUT,
     Master,
     ask,
     authentication,
@@ -26,7 +26,7 @@ _RUNNING = ("WAITING", "RUNNING", "SUBMITTED", "RELAUNCHING")
 
 def worker_rows(master: Master) -> pd.DataFrame:
     """Return one row per live worker: id, host, cores, cores_free, memory, memory_free (MB)."""
-    import pandas as pd  # here: a deployed job has no pandas, and shows no frames
+    import pandas as pd  # here, because a deployed job has no pandas
 
     alive = [worker for worker in ask(master)["workers"] if worker["state"] == "ALIVE"]
     names = ("id", "host", "cores", "coresfree", "memory", "memoryfree")
@@ -62,9 +62,8 @@ def ids_running(master: Master) -> list[str]:
 def kill(master: Master, id: str, home: Path) -> str:
     """Kill an application or driver and return its state at the master.
 
-    A driver started from `home` is terminated as a process, which is gone on return. For one
-    started elsewhere, the master has to kill it; the lab's own master allows no kill over HTTP,
-    where it cannot authenticate callers.
+    A driver from this `home` is terminated as a process. The master has to kill other drivers, but
+    the lab's own master refuses this, because HTTP callers aren't authenticated.
 
     Raises:
         ServiceError: the id is not running at the master, or cannot be killed.
@@ -99,12 +98,12 @@ def _ask_to_end(master: Master, id: str, remedy: str) -> None:
     kind = "driver" if id.startswith("driver-") else "app"
     data = urlencode({"id": id, "terminate": "true"}).encode()
     try:
-        open_directly(f"{master.ui}/{kind}/kill/", data, timeout=ANSWER).close()
+        open_directly(f"{master.ui}/{kind}/kill/", data, timeout=ANSWER_TIMEOUT).close()
     except OSError as error:
         raise ServiceError(f"{master.url} did not kill {id} ({error})", f"{remedy}") from None
 
 
 def _state(master: Master, id: str) -> str:
-    """Return the state of an application or driver; empty if the master does not know it."""
+    """Return the state of an application or driver; empty if the master has no such id."""
     applications = application_rows(master)
     return "".join(applications["state"][applications["id"] == id])

@@ -1,4 +1,4 @@
-"""Pack what spark-submit needs elsewhere into one zip: jar, package, dependencies, settings.
+"""Pack a job's jar, packages, dependencies and settings into a zip for spark-submit.
 
 The same input gives the same bytes.
 """
@@ -32,11 +32,11 @@ from hudilab_spark.jars import verify, wanted
 JAR = "lib/hudilab-dependencies.jar"
 PACKAGES = ("hudi_sink", "hudilab", "hudilab_jobs", "hudilab_spark")
 GROUPS = ("core", "kafka", "msk", "avro")
-# What the jobs import and a Spark platform may lack. Not included: pyspark, which must be the
-# platform's own, and pandas, which only notebooks use.
+# Packages of the jobs that a Spark platform may lack. pyspark must be the platform's own, and only
+# notebooks use pandas.
 NEEDS = ("pydantic", "typer", "rich", "tqdm", "confluent-kafka", "boto3")
 
-# LOCAL's settings are for one machine's disk and cores; the others are templates.
+# LOCAL's settings are for this machine's disk and cores; the others are templates.
 _NOT_SHIPPED = ("local", "deploy", "services")
 _REDACTED = "spark.redaction.regex"
 _SETTINGS = (
@@ -51,7 +51,7 @@ _SETTINGS = (
 def build_bundle(settings: Settings, out: Path | None = None) -> str:
     """Write the zip to `out`, by default `dist/hudilab-bundle.zip` in the project.
 
-    If it fails, an older zip stays as it is. Returns a line: path, files, size in bytes, SHA-256.
+    A failure keeps an older zip. Return a line with path, number of files, bytes and SHA-256.
 
     Raises:
         BundleError: the bundle cannot be built or written.
@@ -86,7 +86,7 @@ def build_bundle(settings: Settings, out: Path | None = None) -> str:
 
 
 def _package() -> dict[str, bytes]:
-    """Return the packages that a job runs."""
+    """Return the files of a job's packages."""
     parts = {}
     for folder in source_folders():
         for name in PACKAGES:
@@ -96,7 +96,7 @@ def _package() -> dict[str, bytes]:
 
 
 def _write(out: Path, whole: bytes) -> None:
-    """Replace the zip in one step, so that a failure leaves the older one."""
+    """Replace the zip atomically, so that a failure keeps the older zip."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         half = out.with_name(f".{out.name}.{os.getpid()}")
@@ -111,17 +111,18 @@ def _write(out: Path, whole: bytes) -> None:
 def _settings_files(settings: Settings) -> dict[str, bytes]:
     """Return conf/ without LOCAL's settings and the templates, which no deployed job reads.
 
-    Raises BundleError for a file that the lab does not read, or one that holds a secret.
+    Raises:
+        BundleError: The lab doesn't read a file, or a file contains a secret.
     """
     conf, files = settings.conf_dir, {}
     own = {str(path.relative_to(conf)): path for path in conf.rglob("*") if path.is_file()}
     for text, file in sorted((conf_files(settings) | own).items()):
         name = Path(text)
-        # Skip hidden files: they belong to an editor or the system.
+        # Skip hidden files of editors and the system.
         if name.parts[0] in _NOT_SHIPPED or any(part.startswith(".") for part in name.parts):
             continue
         is_pipeline = name.parent.name == PIPELINES
-        if is_pipeline and name.suffix != ".json":  # a sample, or a note
+        if is_pipeline and name.suffix != ".json":  # a sample or a README
             continue
         folder = str(name.parent.parent if is_pipeline else name.parent)
         is_known = is_pipeline or name.name in _SETTINGS
@@ -141,11 +142,11 @@ def _settings_files(settings: Settings) -> dict[str, bytes]:
 
 
 def _secrets(file: Path, defaults: Path) -> Iterator[str]:
-    """Yield the keys that Spark would redact: its own setting decides what is a secret."""
+    """Yield the keys that Spark would redact according to its own setting."""
     regex = read_options(defaults).get(_REDACTED) if defaults.is_file() else None
     if not regex:
         raise BundleError(
-            f"{defaults} does not set {_REDACTED}, which defines what is a secret", "add it"
+            f"{defaults} does not set {_REDACTED}, which identifies secrets", "add it"
         )
     try:
         secret = re.compile(regex)
@@ -164,7 +165,7 @@ def _secrets(file: Path, defaults: Path) -> Iterator[str]:
 
 
 def _load_runtimes(settings: Settings) -> list[Settings]:
-    """Load every runtime's settings, so that errors show up here and not on the platform."""
+    """Load every runtime's settings, so that errors are reported before the deployment."""
     home = {"HUDILAB_CONF": str(settings.conf_dir), "HUDILAB_HOME": str(settings.home)}
     return [load_settings(runtime, home) for runtime in get_args(Runtime)]
 

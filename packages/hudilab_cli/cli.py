@@ -12,7 +12,7 @@ from hudilab import __version__
 from hudilab.errors import LabError
 from hudilab.python_path import take_over_path
 
-try:  # before anything that a module on PYTHONPATH may hide
+try:  # before imports that a module on PYTHONPATH may hide
     take_over_path()
 except LabError as error:
     sys.exit(f"hudilab: {error}")
@@ -66,7 +66,7 @@ def options(
 
 
 def _settings() -> Settings:
-    """Load the settings on demand: `hudilab inspect` needs none, and loading them is slow."""
+    """Load the settings on demand, because this is slow and `hudilab inspect` needs none."""
     from hudilab_jobs.settings import load_settings
 
     return load_settings()
@@ -105,7 +105,7 @@ def jars(
 
     settings, wanted = _settings(), groups or ["core"]
     folder = settings.project / "jars"
-    # The set-up ends here, so it ends with what would keep a session from starting.
+    # This is the last step of the set-up, so check what would keep a session from starting.
     for problem in problems(settings.home):
         print(f"hudilab: {problem}", file=sys.stderr)
     if settings.home.is_dir() and (open_home := close_home(settings.home)):
@@ -254,7 +254,7 @@ def start_history(
 
 @start.command("metastore")
 def start_metastore(port: Annotated[int, _port("metastore")] = 0) -> None:
-    """Start a Hive metastore, in which other programs find the tables by name."""
+    """Start a Hive metastore, which registers the tables for other programs."""
     from hudilab_cli.servers.metastore import command
 
     command(port)
@@ -262,7 +262,7 @@ def start_metastore(port: Annotated[int, _port("metastore")] = 0) -> None:
 
 @start.command("database")
 def start_database(port: Annotated[int, _port("database")] = 0) -> None:
-    """Start a PostgreSQL with a database, whose changes can be decoded."""
+    """Start PostgreSQL with a database for change data capture."""
     from hudilab_cli.servers.database import command
 
     command(port)
@@ -290,14 +290,14 @@ def submit(
         Path | None, typer.Option(help="Run the code and jar of this zip, built by make bundle.")
     ] = None,
 ) -> None:
-    """Run a job with spark-submit, on this machine or on a cluster, as the settings say."""
+    """Run a job with spark-submit on the settings' runtime: this machine or a cluster."""
     from hudilab_cli.submit import submit, submit_and_wait
 
     settings = _settings()
     if not detach:
         raise typer.Exit(submit_and_wait(settings, job, arguments or (), bundle))
     submitted = submit(settings, job, arguments or (), bundle)
-    name = submitted.id or f"{job} is running, its application is not known yet"
+    name = submitted.id or f"{job} is running without an application id so far"
     print(f"{name}, driver's process {submitted.pid}, log {submitted.log}")
 
 
@@ -316,7 +316,7 @@ def apps() -> None:
 def kill(
     id: Annotated[str, typer.Argument(help="Application or driver ID, as shown by hudilab apps.")],
 ) -> None:
-    """Kill an application and wait until its driver is gone."""
+    """Kill an application and wait until its driver has ended."""
     from hudilab_cli.applications import kill
     from hudilab_cli.submit import master_of
 
@@ -325,7 +325,7 @@ def kill(
 
 
 def join_pairs(arguments: list[str]) -> list[str]:
-    """Rewrite `-p NAME VALUE` as `-p NAME=VALUE`: Typer cannot repeat an option with two values."""
+    """Rewrite `-p NAME VALUE` as `-p NAME=VALUE`, because Typer can't repeat two-value options."""
     joined: list[str] = []
     rest = iter(arguments)
     for argument in rest:
@@ -339,9 +339,9 @@ def join_pairs(arguments: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Run the command; print an error of the lab as one line on stderr, and exit with code 1.
+    """Run the command; print an error of the lab as a line on stderr, and exit with code 1.
 
-    The same applies to a package that a light installation lacks.
+    A package that a light installation lacks is such an error, too.
     """
     words = sys.argv[1:]
     try:

@@ -1,4 +1,4 @@
-"""Preflight: check everything that the notebooks need, with a remedy for what is missing."""
+"""Check the requirements of the notebooks, with a remedy for each failure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UI_PORT = 4040
 
 
 class Check(NamedTuple):
-    """One line of the preflight: the result and, if it is not ok, the remedy."""
+    """A check's result and, if it failed, the remedy."""
 
     name: str
     ok: bool
@@ -43,7 +43,7 @@ class Check(NamedTuple):
     remedy: str
 
     def line(self) -> str:
-        """Return the check as one line for the console."""
+        """Return the check as a line for the console."""
         mark = "ok  " if self.ok else "FAIL" if self.required else "note"
         remedy = f"; {self.remedy}" if self.remedy and not self.ok else ""
         return f"{mark} {self.name:<14} {self.result}{remedy}"
@@ -51,7 +51,7 @@ class Check(NamedTuple):
 
 @cache
 def supported() -> dict[str, str]:
-    """Return the versions that the lab is tested with, as pyproject.toml and jars.lock pin them.
+    """Return the tested versions, which pyproject.toml and jars.lock pin.
 
     Raises:
         LabError: one of these files is missing, or pins no version.
@@ -86,7 +86,7 @@ def supported() -> dict[str, str]:
 
 
 def run_checks(with_spark: bool = True, runtime: str = "") -> list[Check]:
-    """Run all checks, cheapest first; start Spark only if every required check has passed."""
+    """Run all checks, the cheapest first; start Spark only if every required check has passed."""
     try:
         java = _tried("java", lambda: find_java().notice)
         checks = [_python(), _packages(), java, _java_home(), _port(UI_PORT)]
@@ -214,7 +214,7 @@ def _cluster(settings: Settings) -> str:
 
 
 def _spark(settings: Settings) -> list[Check]:
-    take_over(settings.runtime, quiet=True)  # a check has named what it ignores
+    take_over(settings.runtime, quiet=True)  # an earlier check has reported it
     try:
         spark = open_session(settings, app="doctor", names=False)
     except LabError as error:
@@ -251,6 +251,6 @@ def _worker(spark: SparkSession) -> Check:
         workers = ", ".join(
             sorted(set(context.range(slices, numSlices=slices).map(of_worker).collect()))
         )
-    except Exception as error:  # noqa: BLE001  a check reports any failure with its root cause
+    except Exception as error:  # noqa: BLE001  reported with its root cause
         return Check("worker python", False, True, root_cause(str(error)), remedy)
     return _check("worker python", workers == here, f"{workers}; driver {here}", remedy)

@@ -1,4 +1,4 @@
-"""Inspect a table without a JVM, by its pipeline's name, too; see `hudilab inspect --help`."""
+"""Inspect a table or a pipeline's table without a JVM; see `hudilab inspect --help`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def command(  # noqa: PLR0913 - the options of hudi-inspect
     ] = STUCK_AFTER,
     run_id: TableRunId = "",
 ) -> None:
-    """Inspect a table, as `hudi-inspect` does, and exit with its code."""
+    """Inspect a table like `hudi-inspect`, and exit with its code."""
     options = Namespace(
         table=table,
         json=as_json,
@@ -56,7 +56,7 @@ def command(  # noqa: PLR0913 - the options of hudi-inspect
 
 
 def _place(table: str, run_id: str) -> str:
-    """Return where a pipeline's table is; settings are loaded for its name or file only."""
+    """Return the location of a table; load the settings only for a pipeline's name or file."""
     is_file = table.endswith(".json") and Path(table).is_file()
     if (
         not run_id
@@ -66,6 +66,6 @@ def _place(table: str, run_id: str) -> str:
         return table
     try:
         from hudilab_jobs.settings import find_table
-    except ModuleNotFoundError:  # the extra `inspect` alone knows no pipelines
+    except ModuleNotFoundError:  # the extra `inspect` alone has no pipelines
         return table
     return find_table(table, "inspect", run_id)[1]

@@ -1,6 +1,6 @@
-"""The kernel of a headless run, a program of its own: IPython as it comes, without a user's files.
+"""The kernel of a headless run: IPython without a user's files, as a separate program.
 
-Start-up files, profiles and PYTHONSTARTUP could open a Spark of their own, or change a result.
+Start-up files, profiles and PYTHONSTARTUP could open another Spark session, or change a result.
 """
 
 import os
@@ -21,8 +21,8 @@ def main() -> None:
         def start(self) -> None:
             """Serve until the client asks for a shutdown.
 
-            The control thread answers that request while this thread closes the channel of outputs.
-            ipykernel waits for neither, so the answer may reach a closed socket.
+            The control thread answers that request while this thread closes the output channel.
+            ipykernel waits for neither, so the answer could reach a closed socket.
             """
             super().start()  # type: ignore[no-untyped-call]
             self.control_thread.stop()
@@ -33,5 +33,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     del sys.path[0]  # this folder; IPython adds the working directory
-    os.environ.pop("MPLBACKEND", None)  # ipykernel then shows pictures in the notebook
+    os.environ.pop("MPLBACKEND", None)  # so that pictures appear in the notebook
     main()

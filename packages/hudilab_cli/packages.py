@@ -1,4 +1,4 @@
-"""Collect the Python packages of a bundle, as installed here."""
+"""Collect the installed Python packages of a bundle."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ _OTHER_SERVICES = re.compile(r"botocore/data/(?!(s3|sts|sso|sso-oidc|signin)/)[^
 
 
 def site_packages(names: Sequence[str]) -> tuple[dict[str, str], dict[str, bytes]]:
-    """Return versions and files of the named packages and their dependencies, as installed here.
+    """Return versions and files of installed packages and their dependencies.
 
-    Raises BundleError if a package is missing, or a file differs from its wheel's hash.
+    Raises:
+        BundleError: A package is missing, or a file differs from its wheel's hash.
     """
     packages = _with_dependencies(names)
     files: dict[str, bytes] = {}
     for name, package in packages.items():
         for file in package.files or []:
             path = file.as_posix()
-            # Skip what differs between machines: bin/ scripts, caches, pip's notes on its own run.
+            # Skip files that differ between machines: bin/ scripts, caches, pip's own records.
             if file.hash is None or path.startswith("../") or _NOTES.search(path):
                 continue
             if _OTHER_SERVICES.match(path):

@@ -1,4 +1,4 @@
-"""Read notebook parameters from the parameters cell; check them before a kernel starts."""
+"""Read a notebook's parameters from its cell, and check given values before a kernel starts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _TYPES = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 
 def defaults(notebook: Path) -> dict[str, Any]:
-    """Return names and default values from a notebook's one `parameters` cell (literals only)."""
-    import nbformat  # here: a deployed job checks its sizes but reads no notebook
+    """Return the names and literal defaults in a notebook's `parameters` cell."""
+    import nbformat  # here, because a deployed job reads no notebook
 
     try:
         cells = nbformat.read(notebook, as_version=4).cells
     except OSError as error:
         raise ParameterError(
             f"cannot read {notebook} ({error.strerror})",
-            "make it readable, or name another notebook",
+            "make it readable, or choose another notebook",
         ) from None
-    # A JSON file that isn't a notebook fails wherever nbformat misses something first.
+    # For other JSON files, nbformat raises many kinds of errors.
     except (AttributeError, LookupError, TypeError, ValueError, nbformat.ValidationError) as error:
         why = str(error).partition("\n")[0][:80]
         raise ParameterError(
@@ -58,7 +58,7 @@ def defaults(notebook: Path) -> dict[str, Any]:
 
 
 def _literal(line: ast.stmt) -> tuple[str, Any]:
-    """Return name and value of `NAME = literal`; the value is None for anything else."""
+    """Return name and value of `NAME = literal`; the value is None for other code."""
     with suppress(ValueError, TypeError):
         match line:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -67,7 +67,7 @@ def _literal(line: ast.stmt) -> tuple[str, Any]:
 
 
 def split_pairs(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Split `NAME=VALUE` texts; ParameterError for one without a value."""
+    """Split `NAME=VALUE` texts; raise ParameterError for a text without a value."""
     pairs = []
     for text in texts:
         name, given, value = text.partition("=")
@@ -78,7 +78,7 @@ def split_pairs(texts: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def parse(given: Iterable[tuple[str, str]], known: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Convert `-p NAME VALUE` texts to the defaults' types; report all problems in one error."""
+    """Convert `-p NAME VALUE` texts to the defaults' types; raise all problems in one error."""
     values: dict[str, Any] = {}
     problems = []
     for name, text in given:

@@ -1,4 +1,4 @@
-"""What a learner has solved, as a table; see `hudilab progress --help`."""
+"""Show a learner's solved exercises; see `hudilab progress --help`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def command(
 
 
 def table(folder: Path, file: Path) -> Iterator[str]:
-    """Yield a line for each lesson in a folder, the open exercises of begun lessons, and the sum.
+    """Yield a line for each lesson in a folder, the open exercises of begun lessons, and a total.
 
     Raises:
         PathError: There are no lessons, or the progress file is damaged.
@@ -50,21 +50,21 @@ def table(folder: Path, file: Path) -> Iterator[str]:
         open_names = [name for name in names if name not in solved.get(topic(lesson), ())]
         count = len(names) - len(open_names)
         yield f"{lesson:<{width}}  {count:>2} of {len(names)}"
-        if count:  # of the other lessons, all exercises are open
+        if count:  # in the other lessons, all exercises are open
             yield from (f"  open: {name}" for name in open_names)
         done, total = done + count, total + len(names)
     yield f"{'all':<{width}}  {done:>2} of {total}"
 
 
 def named_exercises(notebook: Path) -> list[str]:
-    """Return the names that a notebook's check cells give to exercises, in order."""
+    """Return the names of the exercises in a notebook's check cells, in order."""
     cells = json.loads(notebook.read_text("utf-8"))["cells"]
     checks = [cell for cell in cells if "check" in cell["metadata"].get("tags", ())]
     return [name for cell in checks for name in names_in("".join(cell["source"]))]
 
 
 def names_in(source: str) -> list[str]:
-    """Return the names that a cell gives to exercises: `Exercise(..., name="...")`."""
+    """Return the names of the exercises in a cell: `Exercise(..., name="...")`."""
     return [
         str(word.value.value)
         for node in ast.walk(ast.parse(source))
@@ -83,7 +83,7 @@ def forget(file: Path) -> str:
     try:
         file.unlink()
     except FileNotFoundError:
-        return f"nothing to forget: there is no {file}"
+        return f"nothing to delete: {file} does not exist"
     except OSError as error:
         raise PathError(
             f"cannot delete {file} ({error.strerror})", f"delete it yourself: rm '{file}'"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 COLUMNS = ("query_id", "batch", "number", "reason", "row")
 SHOWN = 200  # characters of a value in a block
-REASONS = 20  # that are counted, the most frequent first
-# What a source stores about a row that it refuses, and its name in a block.
+REASONS = 20  # the most frequent reasons, with counts
+# A refused row's fields from its source, and their labels in a block.
 SOURCE = {
     "file": "file",
     "line": "line",
@@ -29,7 +29,7 @@ SOURCE = {
     "kafka_timestamp": "time",
     "kafka_value": "value",
 }
-# A reason without the values of its row, so that equal problems are counted together.
+# A reason without the row's values, so that equal problems are counted together.
 _KIND = (
     r"regexp_replace(regexp_replace(reason, "
     r"'(?s)^(column .*?) has .*?, which is not (.*?)(, in the line .*|; .*)?$', '$1 is not $2'), "
@@ -68,7 +68,7 @@ def command(
 
 
 def quarantined(spark: SparkSession, uri: str) -> DataFrame | None:
-    """Return the rows of a quarantine, newest batch first; None if there is no such table."""
+    """Return the rows of a quarantine, newest batch first; None without that table."""
     from pyspark.sql import functions as F
 
     from hudi_sink.commits import Commits
@@ -82,15 +82,15 @@ def quarantined(spark: SparkSession, uri: str) -> DataFrame | None:
 
 
 def json_lines(rows: DataFrame, table: str) -> Iterator[str]:
-    """Yield each row as a JSON object on one line, with its table; `row` is an object, too."""
+    """Yield each row with its table as a JSON line, in which `row` is an object."""
     for row in rows.toLocalIterator():
         own = {"table": table} | {name: row[name] for name in COLUMNS[:-1]}
-        # The stored text as it is: a parser would round its numbers.
+        # The stored text itself, because a parser would round numbers.
         yield one_line(f'{json.dumps(own, ensure_ascii=False)[:-1]}, "row": {row["row"]}}}')
 
 
 def blocks(rows: DataFrame, table: str, limit: int) -> Iterator[str]:
-    """Yield lines for a terminal: how many rows each reason has, and a block for each row."""
+    """Yield lines for a terminal: the number of rows per reason, and a block for each row."""
     from pyspark.sql import functions as F
 
     counts = rows.groupBy(F.expr(_KIND).alias("reason")).count()
@@ -120,8 +120,8 @@ def blocks(rows: DataFrame, table: str, limit: int) -> Iterator[str]:
 
 
 def _parts(row: str) -> dict[str, str]:
-    """Return what a block shows of a row: where it comes from, and its text or its columns."""
-    # Numbers as they are stored.
+    """Return the fields of a row's block: its origin, and its text or columns."""
+    # Numbers keep their stored digits.
     values = json.loads(row, parse_int=str, parse_float=str)
     parts = {
         name: "NULL" if values[key] is None else str(values[key])
@@ -132,7 +132,7 @@ def _parts(row: str) -> dict[str, str]:
 
 
 def _short(text: str) -> str:
-    """Return a text on one line, its start with its length if it is long."""
+    """Return a text on one line, or the start of a long text with its length."""
     if len(text) <= SHOWN:
         return plain(text)
     return f"{plain(text[:SHOWN])}… ({len(text):,} characters)"

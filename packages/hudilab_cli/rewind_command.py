@@ -1,4 +1,4 @@
-"""Set a table and its streams' checkpoints back to a savepoint; see `hudilab rewind --help`."""
+"""Restore a table and its streams' checkpoints to a savepoint; see `hudilab rewind --help`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def command(
     """Set a table and its stream's checkpoint back to a savepoint, together."""
     checkpoints = [_checkpoint(text) for text in checkpoint or ()]
     with table_session("rewind", table, run_id) as (spark, uri):
-        from hudi_sink.rewind import Rewind  # here: slow to load
+        from hudi_sink.rewind import Rewind  # here, because it loads slowly
         from hudi_sink.savepoints import Savepoints
 
         if not to.isdecimal():

@@ -1,4 +1,4 @@
-"""Rows as lines of JSON or CSV from which other programs read the same values."""
+"""Write rows as lines of JSON or CSV that preserve each value."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
-# Some programs end a line at these; inside a JSON text, an escape means the same.
+# Some programs end a line at these characters; in JSON, an escape is equivalent.
 _BREAKS = {ord(char): f"\\u{ord(char):04x}" for char in "\x7f\x85\u2028\u2029"}
 _DECODER = json.JSONDecoder()
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print lines in UTF-8, whatever encoding the terminal has."""
+    """Print lines in UTF-8, independent of the terminal's encoding."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     for line in lines:
@@ -30,12 +30,12 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def one_line(text: str) -> str:
-    """Return a JSON text without characters that end a line somewhere."""
+    """Return a JSON text without characters that any program treats as a line end."""
     return text.translate(_BREAKS)
 
 
 def json_lines(rows: DataFrame) -> Iterator[str]:
-    """Yield each row as a JSON object: see `hudi_sink.quarantine.as_json` for its values.
+    """Yield each row as a JSON object, with the values of `hudi_sink.quarantine.as_json`.
 
     Raises:
         ParameterError: JSON has no form for the columns.
@@ -50,7 +50,7 @@ def json_lines(rows: DataFrame) -> Iterator[str]:
 
 
 def csv_lines(rows: DataFrame) -> Iterator[str]:
-    """Yield the header and each row as CSV: values as in JSON, NULL as nothing, "" in quotes.
+    """Yield the header and each row as CSV: values as in JSON, NULL empty, "" in quotes.
 
     Raises:
         ParameterError: JSON has no form for a nested column.
@@ -67,7 +67,7 @@ def csv_lines(rows: DataFrame) -> Iterator[str]:
 
 
 def _cells(row: str) -> Iterator[str]:
-    """Yield the values of a JSON object: numbers and nested values as they are written in it."""
+    """Yield the values of a JSON object; numbers and nested values keep their text."""
     end = 0
     while row[end] != "}" and len(row) > 2:
         _, end = _DECODER.raw_decode(row, end + 1)
@@ -80,21 +80,21 @@ def _cells(row: str) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """Return a cell of CSV. A NULL is empty, so an empty text has quotes."""
+    """Return a CSV cell; NULL is empty, so an empty text has quotes."""
     if text and text.isprintable() and not set(text) & set('",') and text.strip() == text:
         return text
     return '"' + text.replace('"', '""') + '"'
 
 
 def _check(kind: T.DataType, where: str) -> None:
-    """Raise ParameterError for what JSON, or Spark's `to_json`, can't write as it is."""
+    """Raise ParameterError for types that JSON or Spark's `to_json` can't write exactly."""
     from pyspark.sql import types as T
 
     if isinstance(kind, T.StructType):
         if twice := [name for name, count in Counter(kind.names).items() if count > 1]:
             raise ParameterError(
                 f"{where} has two columns {twice[0]}, of which JSON would keep one",
-                f"name one of them: {twice[0]} AS {twice[0]}_2",
+                f"rename one of them: {twice[0]} AS {twice[0]}_2",
             )
         for field in kind:
             _check(field.dataType, f"column {field.name}")
@@ -105,6 +105,6 @@ def _check(kind: T.DataType, where: str) -> None:
             raise ParameterError(
                 f"{where} has a map whose keys JSON can't write, of type "
                 f"{kind.keyType.simpleString().upper()}",
-                "make it an array of its entries: map_entries(...)",
+                "convert it to an array of its entries: map_entries(...)",
             )
         _check(kind.valueType, where)

@@ -1,4 +1,4 @@
-"""Run notebooks headless: check parameters first, keep the executed notebook and its HTML."""
+"""Run notebooks headless, and save the executed notebooks as HTML, too."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ from hudilab_spark.java import FAST_START
 from hudilab_spark.jvm import ENDED
 from hudilab_spark.preflight import check_machine
 
-TIMEOUT = 3600  # seconds per cell; the lessons' slowest takes a minute
-# Lessons 02 and 03 gain from a fast start up to some 500,000 rows, and lose with two million.
+TIMEOUT = 3600  # seconds per cell; the slowest cell of the lessons takes a minute
+# A fast start makes lessons 02 and 03 faster up to some 500,000 rows, and slower with two million.
 SMALL = 200_000
 
 _Failure: TypeAlias = PapermillExecutionError | DeadKernelError | CellTimeoutError
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _EXERCISES = frozenset({"exercise", "check", "solution"})  # tags of their cells
-# nbconvert's own page drops the alternative text of a picture that a cell has drawn.
+# nbconvert's own template drops the alternative text of a cell's picture.
 _PAGE = """{%- extends "index.html.j2" -%}
 {% block data_png scoped %}
 {%- set alt = '<img alt="%s" ' | format(output | get_metadata("alt", "image/png") | escape_html) -%}
 {{ super() | replace("<img ", alt, 1) }}
 {%- endblock data_png %}
 """
-_PREDICTION = "prediction"  # its check may share a cell with code that later cells need
+_PREDICTION = "prediction"  # its cell may contain code that later cells need
 _SIZES = ("rows", "batches", "sensors", "tickers", "seed", "trigger_seconds", "table_type")
 
 
 class NotebookFailed(LabError):
-    """A notebook failed; the text names the cause, the log and the executed notebook."""
+    """A notebook failed; the error contains the cause, the log and the executed notebook."""
 
 
 def find_notebook(name: str, project: Path) -> Path:
     """Return the notebook with this path, or with this name or number in `notebooks/`.
 
     Raises:
-        ParameterError: there is no such notebook.
+        ParameterError: no notebook has this path, name or number.
     """
     folder = project / "notebooks"
     numbered = sorted(folder.glob("[0-9]*.ipynb"))
@@ -81,20 +81,20 @@ def run_notebooks(
     timeout: int = TIMEOUT,
     exercises: bool = False,
 ) -> list[str]:
-    """Run the notebooks in order, each with those of the given parameters that it declares.
+    """Run the notebooks in order, each with the given parameters that it declares.
 
-    Returns what the cells tagged `result` printed.
+    Return the output of the cells tagged `result`.
 
     Args:
         out: folder for the executed notebooks and their HTML; by default `<home>/executed`.
-        timeout: seconds that one cell may take; 0 for no limit.
+        timeout: maximum seconds of a cell; 0 for no limit.
         exercises: Also run the cells of the exercises, with their solutions.
 
     Raises:
         ParameterError: a notebook or parameter is wrong (raised before any kernel starts), or
             another run is writing the same executed notebook.
         PathError: a folder cannot be created.
-        NotebookFailed: a cell failed, or the kernel; the notebooks after it do not run.
+        NotebookFailed: a cell or the kernel failed; later notebooks do not run.
     """
     notebooks = [find_notebook(name, settings.project) for name in names]
     known = [defaults(notebook) for notebook in notebooks]
@@ -126,7 +126,7 @@ def run_notebooks(
 
 @contextmanager
 def _room_for(executed: Path) -> Iterator[None]:
-    """Say so if the disk is full; papermill saves the notebook after each cell."""
+    """Raise PathError if the disk is full, because papermill saves the notebook after each cell."""
     try:
         yield
     except OSError as error:
@@ -134,13 +134,13 @@ def _room_for(executed: Path) -> Iterator[None]:
             raise
         raise PathError(
             f"the executed notebook {executed} cannot be written ({error.strerror})",
-            "make room on that disk, or set HUDILAB_HOME to a folder on another one, and run it "
+            "free space on that disk, or set HUDILAB_HOME to a folder on another disk, and run it "
             "again",
         ) from None
 
 
 def _make_folders(folder: Path, notebooks: Sequence[Path], settings: Settings) -> None:
-    """Create the folder of the executed notebooks and that of the logs."""
+    """Create the folders of the executed notebooks and the logs."""
     if any(notebook.parent == folder.resolve() for notebook in notebooks):
         raise ParameterError(
             f"--out {folder} would overwrite the notebook", "choose another folder"
@@ -156,14 +156,15 @@ def _make_folders(folder: Path, notebooks: Sequence[Path], settings: Settings) -
 
 
 def jvm_options(values: Mapping[str, Any], runtime: str, inherited: str = "") -> str:
-    """Return the options of a notebook's JVM: a fast start if it writes few rows.
+    """Return the options of a notebook's JVM, for a fast start if it writes few rows.
 
-    Not on AWS, where a job's machines may be many. In a cluster, executors get them, too.
+    On AWS, where a job may have many machines, there is no fast start. A cluster's executors get
+    the same options.
 
     Args:
-        values: The notebook's parameters; without `rows` among them, it may write many.
-        runtime: Where it runs unless its parameter `runtime` says so.
-        inherited: Options of the caller. They come last: of two values, the JVM uses the last.
+        values: The notebook's parameters; without `rows`, it may write many rows.
+        runtime: The runtime, unless the parameter `runtime` overrides it.
+        inherited: Options of the caller, which come last, because the JVM uses the last value.
     """
     rows, where = values.get("rows"), str(values.get("runtime") or runtime).upper()
     if where in ("LOCAL", "DOCKER") and isinstance(rows, int) and rows <= SMALL:
@@ -173,7 +174,7 @@ def jvm_options(values: Mapping[str, Any], runtime: str, inherited: str = "") ->
 
 @contextmanager
 def _inherited(**variables: str) -> Iterator[None]:
-    """Let the next kernel and its JVM inherit these variables; then restore the caller's own."""
+    """Set variables for the next kernel and its JVM, then restore the caller's own."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -187,7 +188,7 @@ def _inherited(**variables: str) -> Iterator[None]:
 
 @contextmanager
 def _alone(executed: Path, settings: Settings) -> Iterator[None]:
-    """Refuse a second run that would write the same executed notebook at the same time."""
+    """Raise ParameterError if another run is writing the same executed notebook."""
     locks = settings.home / "locks"
     locks.mkdir(parents=True, exist_ok=True)
     with (locks / hashlib.sha256(bytes(executed)).hexdigest()[:16]).open("w") as lock:
@@ -201,7 +202,7 @@ def _alone(executed: Path, settings: Settings) -> Iterator[None]:
 
 
 def copy_notebook(notebook: Path, executed: Path, *, exercises: bool) -> None:
-    """Copy the notebook to where it will be executed, on request with the exercises' cells."""
+    """Copy the notebook for its execution, with `exercises` including the exercises' cells."""
     nb = nbformat.read(notebook, as_version=4)
     if not exercises:
         tagged = [(set(cell.metadata.get("tags", [])), cell) for cell in nb.cells]
@@ -210,7 +211,7 @@ def copy_notebook(notebook: Path, executed: Path, *, exercises: bool) -> None:
 
 
 class _Kernel(AsyncKernelManager):
-    """Starts this Python's own kernel, whichever one a notebook or a user's folders name."""
+    """Starts this Python's own kernel, not the kernel that a notebook or a user's folders name."""
 
     @property
     def kernel_spec(self) -> KernelSpec:
@@ -218,14 +219,14 @@ class _Kernel(AsyncKernelManager):
         return KernelSpec(argv=argv, display_name="Python 3", language="python")
 
     async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
-        """Start it with the log as its stdout and stderr, which don't belong in a notebook."""
+        """Start the kernel with the log as its stdout and stderr."""
         with Path(os.environ["HUDILAB_LOG_FILE"]).open("ab") as log:
             await super().start_kernel(**options, stdout=log, stderr=log)
 
 
 @contextmanager
 def _messages_to(log: Path) -> Iterator[None]:
-    """Write what the libraries of a run report to its log: the command's own words are prints."""
+    """Write the log messages of a run's libraries to its log."""
     handler, root = logging.FileHandler(log), logging.getLogger()
     root.addHandler(handler)
     logging.captureWarnings(True)
@@ -268,7 +269,7 @@ def _run(
             f"{executed.name}: the run stopped: {error}",
             f"see the log {log}, and check memory and disk with: hudilab doctor",
         ) from error
-    except RuntimeError as error:  # nbclient's, while it waits for the kernel
+    except RuntimeError as error:  # of nbclient, while it waits for the kernel
         raise NotebookFailed(
             f"{executed.name}: the kernel did not start: {_last(log, error)}",
             f"see the log {log}, and check this machine with: hudilab doctor",
@@ -282,7 +283,7 @@ def _run(
 
 
 def as_html(executed: Path, folder: Path) -> str:
-    """Return an executed notebook as one page; it holds the pictures linked from its `folder`."""
+    """Return an executed notebook as an HTML page with the pictures that it links in `folder`."""
     nb = nbformat.read(executed, as_version=4)
     where = {"path": str(folder), "name": executed.stem}
     exporter = HTMLExporter(embed_images=True, raw_template=_PAGE)
@@ -290,7 +291,7 @@ def as_html(executed: Path, folder: Path) -> str:
 
 
 def _failed(failure: _Failure, log: Path, executed: Path, timeout: int) -> NotebookFailed:
-    """Return the error about a cell or a kernel."""
+    """Return the error for a failed cell or kernel."""
     remedy = f"see the log {log} and the executed notebook {executed}"
     if isinstance(failure, DeadKernelError):
         problem = "the kernel was killed"
@@ -305,20 +306,20 @@ def _failed(failure: _Failure, log: Path, executed: Path, timeout: int) -> Noteb
         if failure.ename.startswith(("Py4J", "ConnectionRefused")):
             cause = _java_end(log) or cause
         problem = f"cell {failure.cell_index} failed at {_first(failure.source)!r}: {cause}"
-        if is_full(cause) and "make room" not in cause:
-            remedy = f"make room on that disk and run it again; {remedy}"
+        if is_full(cause) and "free space" not in cause:
+            remedy = f"free space on that disk and run it again; {remedy}"
     return NotebookFailed(f"{executed.name}: {problem}", remedy)
 
 
 def _last(log: Path, error: Exception) -> str:
-    """Return the kernel's last words, which its log has before this error; else the error."""
+    """Return the kernel's last line before this error in its log, or the error."""
     lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
     words = [line.strip() for line in lines if line.strip() and str(error) not in line]
     return words[-1] if words else str(error)
 
 
 def _java_end(log: Path) -> str:
-    """Return what a session wrote into its log about the end of its JVM; empty if it lives."""
+    """Return the log's line about the end of a session's JVM; empty if it is running."""
     lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
     return next((line.removeprefix(ENDED) for line in lines if line.startswith(f"{ENDED}Java")), "")
 

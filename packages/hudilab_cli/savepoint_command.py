@@ -1,4 +1,4 @@
-"""Make, list and delete the savepoints of a table; see `hudilab savepoint --help`."""
+"""Create, list and delete the savepoints of a table; see `hudilab savepoint --help`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command(
             "give one of them: hudilab savepoint TABLE --list",
         )
     with table_session("savepoint", table, run_id) as (spark, uri):
-        from hudi_sink.savepoints import Savepoints  # here: slow to load
+        from hudi_sink.savepoints import Savepoints  # here, because it loads slowly
 
         savepoints = Savepoints(spark, uri)
         if show:

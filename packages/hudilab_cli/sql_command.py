@@ -1,4 +1,4 @@
-"""Query the warehouse's tables by name: with one statement, or at Spark's prompt, `spark-sql`."""
+"""Query the warehouse's tables by name with a statement, or at the prompt of `spark-sql`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def command(
 
 
 def statements(settings: Settings, run_id: str = "") -> list[str]:
-    """Return the SQL statements that give each table of the warehouse its name.
+    """Return the SQL statements that register each table of the warehouse.
 
     Raises:
         InspectError: The warehouse can't be read.
@@ -59,10 +59,10 @@ def statements(settings: Settings, run_id: str = "") -> list[str]:
 
     root = settings.locate(run_id=run_id).table.rsplit("/", 2)[0]
     folder = local_path(root)
-    found = [] if folder and not folder.exists() else open_store(root).tables_below(2)
+    paths = [] if folder and not folder.exists() else open_store(root).tables_below(2)
     lines = []
-    for place in found:
-        database, _, table = place.removeprefix(f"{folder or root}/").partition("/")
+    for path in paths:
+        database, _, table = path.removeprefix(f"{folder or root}/").partition("/")
         if table:
             uri = sql_path(None, f"{root}/{database}/{table}")
             lines += [
@@ -74,11 +74,11 @@ def statements(settings: Settings, run_id: str = "") -> list[str]:
 
 
 def run(spark: SparkSession, names: list[str], sql: str) -> DataFrame:
-    """Give the tables their names, then run one statement and return its rows."""
+    """Register the tables, then run a statement and return its rows."""
     for statement in names:
         try:
             spark.sql(statement)
-        except Exception as error:  # noqa: BLE001 - a table that Hudi can't read, or an empty one
+        except Exception as error:  # noqa: BLE001 - the table is empty or unreadable
             print(f"hudilab: {statement}: {root_cause(str(error))}", file=sys.stderr)
     return spark.sql(sql)
 
@@ -93,16 +93,16 @@ def prompt(settings: Settings, names: list[str]) -> int:
     check_machine(settings)
     take_over(settings.runtime)
     extra = {
-        "spark.sql.catalogImplementation": "in-memory",  # names end with the prompt
+        "spark.sql.catalogImplementation": "in-memory",  # for this prompt only
         "spark.sql.warehouse.dir": str(managed_tables(settings.home, named=False)),
     }
     file, env = driver_files(settings, "sql", ["core"], extra)
     tables = file.with_suffix(".sql")
     tables.write_text(";\n".join([*names, ""]), "utf-8")
-    # Ctrl-C is for the prompt, where it ends a statement.
+    # Ctrl-C ends a statement of the prompt.
     signal.signal(signal.SIGINT, lambda *_: None)
     print(f"hudilab: log {env['HUDILAB_LOG_FILE']}", file=sys.stderr)
     command = [f"{env['SPARK_HOME']}/bin/spark-sql", "--properties-file", str(file)]
-    # A table that gets no name, such as one without a commit, must not end the prompt.
+    # An unregistered table, such as one without a commit, must not end the prompt.
     command += ["--hiveconf", "hive.cli.errors.ignore=true", "-i", str(tables)]
     return subprocess.run(command, env=env, check=False).returncode

@@ -1,4 +1,4 @@
-"""Run jobs with spark-submit, on the settings' runtime: the lab's pipelines or your own file."""
+"""Run the lab's jobs or your own Python file with spark-submit on the settings' runtime."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ from hudilab_spark.preflight import check_machine
 from hudilab_spark.waiting import wait_for
 
 START_SECONDS = 90.0  # for a session and its first executor
-BRIEFLY = 15.0  # seconds in which a broken program should fail
+BRIEFLY = 15.0  # seconds within which a broken program should fail
 
 
 @dataclass(frozen=True)
 class Submitted:
     """A running job: the application's id, the driver's process id and its log."""
 
-    id: str  # empty if it is not known: without a cluster, or not yet
+    id: str  # empty without a cluster, or if the application hasn't started
     pid: int
     log: Path
 
 
 def find_job(job: str) -> Path:
-    """Return the file of a job of the lab, or the Python file that `job` names.
+    """Return the file of a job of the lab, or your own Python file.
 
     Raises:
         SessionError: there is no such job or file.
@@ -82,17 +82,16 @@ def submit(
 ) -> Submitted:
     """Start a job in the background, and return once its application has started.
 
-    If a job has no application after `START_SECONDS`, it keeps running and is returned without an
-    id. Without a cluster, your own Python file gets only `BRIEFLY`, because it may never start
-    an application.
+    A job without an application after `START_SECONDS` continues and is returned without an id. For
+    your own Python file without a cluster, the limit is `BRIEFLY`.
 
     Args:
-        bundle: run this zip's code and jar, not the checkout's; Spark sends them to the executors.
+        bundle: run the code and jar of this zip instead of the checkout's.
 
     Raises:
         SessionError: there is no such job, no master or no room on the cluster, or the job ends
             before its application has started.
-        BundleError: `bundle` is not a bundle, or `job` is a file of your own.
+        BundleError: `bundle` is not a bundle, or `job` is your own file.
     """
     command, env = _command(settings, job, arguments, bundle)
     log = Path(env["HUDILAB_LOG_FILE"])
@@ -106,7 +105,7 @@ def submit(
             start_new_session=True,
         )
     patience = BRIEFLY if job.endswith(".py") and not settings.on_cluster else START_SECONDS
-    with suppress(WaitError):  # the job is still waiting for something; it has not failed
+    with suppress(WaitError):  # the job has not failed
         wait_for(lambda: _begun(job, log) or driver.poll() is not None, patience, job)
     if application := _begun(job, log):
         if application.startswith("app-"):
@@ -123,10 +122,10 @@ def submit(
 
 
 def _begun(job: str, log: Path) -> str:
-    """Return the application's id from the log; empty until it is there.
+    """Return the application's id from the log, or an empty string.
 
-    A job of the lab prints it once executors have registered; in any other program, Spark logs it
-    once the master has accepted the application.
+    A job of the lab prints it after an executor has registered. In other programs, Spark logs it
+    after the master has accepted the application.
     """
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     match = re.search(r"(?m)^hudilab: application (\S+) on ", text)
@@ -138,10 +137,10 @@ def _begun(job: str, log: Path) -> str:
 def submit_and_wait(
     settings: Settings, job: str, arguments: Sequence[str] = (), bundle: Path | None = None
 ) -> int:
-    """Run a job on this terminal until it ends; return the driver's exit code. Else as `submit`."""
+    """Run a job like `submit`, but in this terminal; return the driver's exit code."""
     command, env = _command(settings, job, arguments, bundle)
     log, known = Path(env["HUDILAB_LOG_FILE"]), ""
-    # Ctrl-C is for the job, which finishes its batch and ends; this process waits for it.
+    # Ctrl-C lets the job finish its batch and end, while this process waits.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         driver = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL)
@@ -157,10 +156,10 @@ def submit_and_wait(
 
 
 def master_of(settings: Settings) -> Master:
-    """Return the master that the settings name, else that of this home's cluster.
+    """Return the master in the settings, else the master of this home's cluster.
 
     Raises:
-        ServiceError: there is none, or nothing listens at its address.
+        ServiceError: there is no master, or it doesn't answer.
     """
     named = os.environ.get("SPARK_MASTER_URL", "").strip()
     if settings.on_cluster:
@@ -171,7 +170,7 @@ def master_of(settings: Settings) -> Master:
 def _command(
     settings: Settings, job: str, arguments: Sequence[str], bundle: Path | None
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the command and its environment, after every check that is possible beforehand."""
+    """Check the job and the cluster; return the command and its environment."""
     check_machine(settings)
     take_over(settings.runtime)
     file, words = find_job(job), list(arguments)
@@ -183,16 +182,14 @@ def _command(
     extra = {}
     if bundle:
         if job.endswith(".py"):
-            raise BundleError(
-                f"{job} is not in {bundle}", "use a job of the lab, or leave out --bundle"
-            )
+            raise BundleError(f"{job} is not in {bundle}", "use a job of the lab, or omit --bundle")
         run, root = run_options(settings), _unpack(bundle, settings.home / "submitted")
         extra["spark.jars"] = str(root / run.jarfile)
         file, words = root / run.python, [job, *words]
     folder = managed_tables(settings.home, named=settings.group(METASTORE_GROUP, Hive) is not None)
     extra["spark.sql.warehouse.dir"] = str(folder)
     file_of_settings, env = driver_files(settings, title, groups, extra)
-    if bundle:  # its package does not know the checkout, whose files may stand in for missing ones
+    if bundle:  # the bundle's code must not use files of the checkout
         env["HUDILAB_CONF"] = str(conf_folder(settings))
     else:
         path = (*map(str, source_folders()), os.environ.get("PYTHONPATH"))
@@ -204,10 +201,10 @@ def _command(
 def driver_files(
     settings: Settings, title: str, groups: Sequence[str], extra: Mapping[str, str]
 ) -> tuple[Path, dict[str, str]]:
-    """Write the settings file for a driver that spark-submit starts; return it and the environment.
+    """Write the settings file for a driver of spark-submit; return it and the environment.
 
     Args:
-        groups: The groups of jars that the driver needs, besides that of S3.
+        groups: The driver's groups of jars, without the group of S3.
         extra: More Spark settings.
 
     Raises:
@@ -241,15 +238,15 @@ def _environment(settings: Settings, title: str, session: Mapping[str, str]) -> 
 
 
 def _write_properties(file: Path, settings: Settings, session: Mapping[str, str]) -> None:
-    """Write spark-submit's settings to a file: everyone could read a secret on a command line."""
-    # Given this file, Spark does not read spark-defaults.conf.
+    """Write spark-submit's settings to a file, because a command line would reveal secrets."""
+    # With this file, Spark does not read spark-defaults.conf.
     everything = read_options(settings.conf_file("spark-defaults.conf")) | dict(session)
     everything |= authentication(session.get("spark.master", ""), settings.home)
     write_private(file, properties(everything))
 
 
 def _unpack(bundle: Path, folder: Path) -> Path:
-    """Unpack the bundle once, into a folder named after its hash, and return that folder."""
+    """Unpack the bundle once into a folder named after its hash, and return the folder."""
     try:
         root = folder / f"bundle-{hashlib.sha256(bundle.read_bytes()).hexdigest()[:16]}"
         if not root.exists():
@@ -261,10 +258,10 @@ def _unpack(bundle: Path, folder: Path) -> Path:
                 half.rename(root)
             except OSError:
                 shutil.rmtree(half)
-                if not root.exists():  # else another submit was faster, with the same files
+                if not root.exists():  # else another submit has unpacked the same files
                     raise
     except (OSError, BadZipFile, KeyError) as error:
-        why = getattr(error, "strerror", None) or "it is a different kind of file"
+        why = getattr(error, "strerror", None) or "it is another kind of file"
         raise BundleError(
             f"{bundle} is not a bundle ({why})", "build one with: make bundle"
         ) from None
@@ -272,7 +269,7 @@ def _unpack(bundle: Path, folder: Path) -> Path:
 
 
 def jar_groups(settings: Settings) -> list[str]:
-    """Return the jar groups that the pipelines need."""
+    """Return the jar groups of the pipelines."""
     clients = [group for group in settings.groups.values() if isinstance(group, Client)]
     iam = any(Access(client.bootstrap_servers).iam for client in clients)
     avro = any(group.is_avro for group in pipelines(settings).values())

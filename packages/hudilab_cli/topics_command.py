@@ -1,4 +1,4 @@
-"""A broker's topics, and the offsets of the lab's streams; see `hudilab topics --help`."""
+"""Show a broker's topics and the offsets of the lab's streams; see `hudilab topics --help`."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show topics, partitions, offsets, the lag of the lab's streams, and the last messages."""
-    # Imported here: slow to load, and not needed to show the help.
+    # Imported here, because it loads slowly and the help doesn't need it.
     from hudilab_jobs.kafka.topics import check_topics, last_messages, topic_rows
     from hudilab_jobs.settings import load_settings
 
     names = topics or []
     if tail and len(names) != 1:
         raise KafkaError(
-            f"--tail shows the messages of one topic, but {len(names)} are named",
-            f"name one: hudilab topics --tail {tail} TOPIC",
+            f"--tail shows the messages of one topic, but {len(names)} are given",
+            f"choose one: hudilab topics --tail {tail} TOPIC",
         )
     settings = load_settings()
     client = client_of(settings, servers)
@@ -87,9 +87,9 @@ def command(
 
 
 def client_of(settings: Settings, named: str = "") -> Access:
-    """Return the access to the settings' servers, or to the named ones, with the login of a job.
+    """Return the access to the settings' servers, or to `named` servers, with a job's login.
 
-    That is the login of the group with these servers, else of the first group.
+    The login is that of the group with these servers, else of the first group.
 
     Raises:
         KafkaError: The servers are not host:port, or the login is missing or wrong.
@@ -117,7 +117,7 @@ def client_of(settings: Settings, named: str = "") -> Access:
 
 
 def _read(settings: Settings, run_id: str) -> Iterator[tuple[str, Offsets]]:
-    """Yield each stream of the warehouse, or of a run, with the offsets that it has read."""
+    """Yield each stream of the warehouse, or of a run, with its committed offsets."""
     from hudi_inspect.store import S3Access, open_store
     from hudilab.paths import local_path
     from hudilab_spark.s3 import endpoint
@@ -131,9 +131,9 @@ def _read(settings: Settings, run_id: str) -> Iterator[tuple[str, Offsets]]:
 
 
 def read_offsets(store: Store) -> Iterator[tuple[str, Offsets]]:
-    """Yield `database/checkpoint` of each stream that reads topics, and what it has committed.
+    """Yield `database/checkpoint` of each stream that reads topics, with its committed offsets.
 
-    A stream without a committed batch has read nothing of the topics that it has planned to read.
+    For a stream without a committed batch, the offsets of its planned topics are empty.
     """
     numbers: dict[str, dict[str, set[int]]] = {}
     for entry in store.files():
@@ -153,7 +153,7 @@ def read_offsets(store: Store) -> Iterator[tuple[str, Offsets]]:
 
 
 def _topics_in(text: str) -> dict[str, Mapping[str, int]]:
-    """Return the offsets in topics of a file of Spark's offset log; it has a line a source."""
+    """Return the topics' offsets in a file of Spark's offset log, which has a line per source."""
     offsets: dict[str, Mapping[str, int]] = {}
     for line in text.splitlines()[2:]:
         try:
@@ -168,7 +168,7 @@ def _topics_in(text: str) -> dict[str, Mapping[str, int]]:
 def lags(rows: pd.DataFrame, streams: Mapping[str, Offsets]) -> list[dict[str, Any]]:
     """Return a row for each partition that a stream reads: stream, topic, partition, read, lag.
 
-    The lag is None if the stream has read more than the topic has: then it was another topic of
+    The lag is None if the stream's offset is past the topic's end, so it read another topic with
     this name.
     """
     lags = []
@@ -187,13 +187,13 @@ def _table(streams: Sequence[Mapping[str, Any]]) -> str:
     import pandas as pd
 
     table = pd.DataFrame(streams)
-    # A column of integers with a gap would become one of floats.
+    # pandas would convert integers with a gap to floats.
     table["lag"] = ["another topic" if row["lag"] is None else row["lag"] for row in streams]
     return table.to_string(index=False)
 
 
 def _own_data(settings: Settings, client: Access) -> Path | None:
-    """Return the folder with the topics, if these are the servers of this home's own broker."""
+    """Return the folder with the topics, if the servers are this home's own broker."""
     from hudilab_cli.servers.kafka import find_broker
 
     broker = find_broker(settings)
@@ -203,7 +203,7 @@ def _own_data(settings: Settings, client: Access) -> Path | None:
 
 
 def _size(partition: Path) -> int:
-    """Return the bytes of a partition's messages, as Kafka counts them: without the indexes."""
+    """Return the bytes of a partition's messages without the indexes, as Kafka counts them."""
     size = 0
     for file in partition.glob("*.log"):
         with suppress(FileNotFoundError):  # Kafka has just deleted it
@@ -212,7 +212,7 @@ def _size(partition: Path) -> int:
 
 
 def _as_dict(message: Message) -> dict[str, Any]:
-    """Return a message as JSON has it: text, or None; bytes outside UTF-8 are escaped."""
+    """Return a message with text or None as key and value; bytes outside UTF-8 are escaped."""
     _, milliseconds = message.timestamp()
     time = datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds >= 0 else None
     return {
@@ -230,7 +230,7 @@ def _text(data: bytes | str | None) -> str | None:
 
 
 def line_of(message: Mapping[str, Any]) -> str:
-    """Return a message in one line that is safe to print: where, when, key, value and headers."""
+    """Return a message as a printable line: position, time, key, value and headers."""
     words = [
         f"{message['partition']}:{message['offset']}",
         message["timestamp"] or "no time",
@@ -242,7 +242,7 @@ def line_of(message: Mapping[str, Any]) -> str:
 
 
 def escaped(text: str | None) -> str:
-    """Return a text, or null, on one line without control characters; truncated if long."""
+    """Return a text or null on one line, without control characters; truncate a long text."""
     if text is None:
         return "null"
     shown = plain(text[:SHOWN])

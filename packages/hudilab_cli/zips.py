@@ -1,7 +1,4 @@
-"""Write zips whose bytes depend on their files alone; merge jars into one.
-
-This needs no Java build tool: merging jars only means reading and writing zip files.
-"""
+"""Write reproducible zips, and merge jars without a Java build tool."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from hudilab.errors import BundleError
 
-JAVA = 17  # the latest that a class may need
+JAVA = 17  # the newest version that a class may require
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can store
 _SERVICES = "META-INF/services/"
 _MANIFEST = "META-INF/MANIFEST.MF"
@@ -26,15 +23,14 @@ _LICENSE = re.compile(r"(META-INF/)?(LICENSE|NOTICE|DEPENDENCIES|THIRD-PARTY)(\.
 
 
 def merge_jars(jars: Sequence[Path]) -> bytes:
-    """Merge several jars into one: one version of each class, service files joined in jar order.
+    """Merge jars into one, with one version of each class and service files in jar order.
 
-    Left out: signatures, which would not match the merged jar; module-info; indexes; multi-release
-    classes for Java later than 17, or in a jar that is not marked as multi-release. Licences are
-    kept, in one folder per jar.
+    The merged jar omits signatures, which would be invalid, module-info, indexes, and multi-release
+    classes for Java after 17 or in a jar without that mark. It keeps licences in a folder per jar.
 
     Raises:
-        BundleError: two jars have a file of the same name with different bytes (the class path
-            order would decide which one wins), or a class needs a Java later than 17.
+        BundleError: two jars have different files of the same name, so the order of the class path
+            would decide, or a class requires Java after 17.
     """
     merged = _Merged()
     with ExitStack() as stack:
@@ -45,7 +41,7 @@ def merge_jars(jars: Sequence[Path]) -> bytes:
 
 @dataclass
 class _Merged:
-    """Files by their name in the merged jar: jar, hash and place of each; lines of services."""
+    """The files of the merged jar by name, with jar, hash and position; and lines of services."""
 
     first: dict[str, tuple[Path, bytes]] = field(default_factory=dict)
     where: dict[str, tuple[ZipFile, ZipInfo]] = field(default_factory=dict)
@@ -118,7 +114,7 @@ def _check_class(jar: Path, name: str, data: bytes) -> None:
 
 
 def write_zip(parts: Mapping[str, bytes]) -> bytes:
-    """Return a zip with these files, by name; the same files give the same bytes."""
+    """Return a zip of files by name; the same files give the same bytes."""
     whole = io.BytesIO()
     with ZipFile(whole, "w") as archive:
         for name, data in sorted(parts.items()):
@@ -127,7 +123,7 @@ def write_zip(parts: Mapping[str, bytes]) -> bytes:
 
 
 def _add(archive: ZipFile, name: str, data: bytes) -> None:
-    """Add an entry with fixed time, mode and system, so that nothing differs between two runs."""
+    """Add an entry with a fixed time, mode and system."""
     entry = ZipInfo(name, _TIME)
     entry.create_system, entry.external_attr = 3, 0o100644 << 16
     archive.writestr(entry, data, ZIP_STORED if name.endswith(".jar") else ZIP_DEFLATED, 6)

@@ -1,6 +1,7 @@
-"""What spark-submit runs: the lessons' pipelines, and `hudilab stream` and `hudilab load`.
+"""The jobs that spark-submit runs: the lessons' pipelines, `hudilab stream` and `hudilab load`.
 
-Start reading at `sensor_readings.command`; this module has what jobs and commands on a table share.
+This module contains the code that jobs and commands share. Start reading at
+`sensor_readings.command`.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from hudilab.settings import Settings
 
 # Each job is a module with a function `command`, whose parameters are its options.
-JOBS = ("load", "sensor_readings", "stock_prices", "stream", "tidy")  # those that write to a table
-PROGRAMS = sorted((*JOBS, "stock_producer"))  # what hudilab submit starts
-PIPELINE_JOBS = ("load", "stream")  # whose argument is the name or the file of a pipeline
+JOBS = ("load", "sensor_readings", "stock_prices", "stream", "tidy")  # write to a table
+PROGRAMS = sorted((*JOBS, "stock_producer"))  # of hudilab submit
+PIPELINE_JOBS = ("load", "stream")  # their argument is the name or the file of a pipeline
 
 # Options that several commands have.
 RunId = Annotated[str, typer.Option(help="Put the tables in run-RUN_ID of the warehouse.")]
@@ -71,13 +72,13 @@ def short_errors() -> Iterator[None]:
     except OSError as error:
         if not is_full(str(error)):
             raise
-        text = f"{error}; make room on that disk and start again"
+        text = f"{error}; free space on that disk and start again"
     except Exception as error:
-        # By their names: a command's first line must not wait until Spark is loaded.
+        # Compared by name, because a command's first line must not wait until Spark is loaded.
         if not any(kind.__module__.startswith(("py4j.", "pyspark.")) for kind in type(error).mro()):
             raise
         cause = root_cause(str(error))
-        remedy = "make room on that disk" if is_full(cause) else "fix the cause"
+        remedy = "free space on that disk" if is_full(cause) else "fix the cause"
         text = f"{cause}; {remedy} and start again (see the log for details)"
     else:
         return
@@ -90,13 +91,13 @@ def table_session(command: str, table: str, run_id: str = "") -> Iterator[tuple[
     """Open a session for a command on one table, yield it with the table's URI, and close it.
 
     Raises:
-        LabError: The table is not in a warehouse of these settings, or there is no session.
+        LabError: The table is outside the settings' warehouse, or Spark doesn't start.
     """
-    # Imported here: slow to load, and not needed to show the help.
+    # Imported here, because it loads slowly and the help doesn't need it.
     from hudilab_jobs.settings import find_table
 
-    settings, place = find_table(table, command, run_id)
-    uri = _table_uri(place, settings, command)
+    settings, path = find_table(table, command, run_id)
+    uri = _table_uri(path, settings, command)
     with command_session(settings, command) as spark:
         yield spark, uri
 
@@ -105,7 +106,7 @@ def _table_uri(table: str, settings: Settings, command: str) -> str:
     """Return the URI of a command's table, given as a path or URI.
 
     Raises:
-        TableError: It is not the location of a table, or it is on S3 without its settings.
+        TableError: `table` is no path or URI, or it is on S3 with settings for a disk.
         S3Error: The warehouse on S3 is not writable.
     """
     try:
@@ -123,7 +124,7 @@ def _table_uri(table: str, settings: Settings, command: str) -> str:
             )
         from hudilab_spark.s3 import check_warehouse
 
-        check_warehouse(uri.rpartition("/")[0], settings)  # its probe stays out of the table
+        check_warehouse(uri.rpartition("/")[0], settings)  # not in the table itself
     return uri
 
 
@@ -143,7 +144,7 @@ def command_session(settings: Settings, command: str) -> Iterator[SparkSession]:
 
 
 def safety(check: Callable[[], None]) -> str:
-    """Return the last line of a dry run: whether `check` would refuse the command now."""
+    """Return the last line of a dry run: the error that `check` raises now, or "safe now"."""
     try:
         check()
     except TableError as error:

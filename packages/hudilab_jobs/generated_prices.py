@@ -1,4 +1,4 @@
-"""Seeded stock prices, as rows and as messages: each is a pure function of seed and number."""
+"""Seeded stock prices as rows and messages, each a pure function of seed and number."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def stock_prices(
 ) -> pd.DataFrame:
     """Return prices number `first` to `last` - 1.
 
-    A round is one price per ticker and one second of event time; within it each ticker has its own
-    moment.
+    A round has one price per ticker and takes one second of event time. Each ticker's price is at a
+    different millisecond.
 
     Returns:
         Columns: event_time (UTC, ms), ticker, cents.
     """
-    import numpy as np  # here: the jobs are deployed without numpy and pandas
+    import numpy as np  # here, because jobs are deployed without numpy and pandas
     import pandas as pd
 
     number = np.arange(first, last, dtype=np.int64)

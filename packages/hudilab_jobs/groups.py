@@ -1,4 +1,4 @@
-"""The settings' groups of jobs: Kafka's, pipelines, and the job that a bundle runs."""
+"""The settings' groups for jobs: Kafka, pipelines, and the job that a bundle runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _Topic = Annotated[
 ]
 
 
-# Of settings files of Flink applications.
+# Keys in the settings files of Flink applications.
 _CONNECTOR = {
     "bootstrap.external.servers": "use BOOTSTRAP_SERVERS",
     "connector": "it is Kafka's",
@@ -50,7 +50,7 @@ _CONNECTOR = {
 
 
 class Client(Group):
-    """Settings of a Kafka client, with Kafka's own names and values; never a password."""
+    """Settings of a Kafka client with Kafka's own names and values, without a password."""
 
     topic_name: _Topic
     bootstrap_servers: _Servers
@@ -99,7 +99,7 @@ _Inside = Annotated[Text, AfterValidator(_inside)]
 
 
 class RunOptions(Group):
-    """Group spark.run.options: which script of the bundle starts which job, with which jar.
+    """Group spark.run.options: a bundle's script, jar and job.
 
     `job` is a module of hudilab_jobs, `arguments` its command line, quoted as in a shell.
     """
@@ -117,7 +117,7 @@ def _columns(value: str) -> str:
 
 
 def _split(value: str) -> list[str]:
-    r"""Return a text's words as a shell does, but keep the backslash of `sep=\t`."""
+    r"""Split a text into words as a shell does, but keep the backslash of `sep=\t`."""
     parts = re.split(r"('[^']*')", value)
     parts[::2] = [re.sub(r"\\(?=\w)", r"\\\\", part) for part in parts[::2]]
     return shlex.split("".join(parts))
@@ -144,7 +144,7 @@ def _port(value: str) -> str:
 
 
 def _one_of(true: str, false: str) -> BeforeValidator:
-    """Return what makes a bool of a setting that is one of two words."""
+    """Return a validator that converts one of two words to a bool."""
 
     def parse(value: object) -> bool:
         if value not in (true, false):
@@ -172,17 +172,17 @@ _Http = Annotated[
 
 
 class Pipeline(Group):
-    """Group pipeline.NAME: a stream into a Hudi table; each class below is a kind of source.
+    """Group pipeline.NAME: a stream into a Hudi table; each subclass is a kind of source.
 
-    The file `pipelines/NAME.json` holds the same keys.
+    The file `pipelines/NAME.json` contains the same keys.
 
     Attributes:
         select: A query of the view `source`, for casts, filters and further columns.
-        async_services: Whether table services run beside the stream's batches, or in them.
+        async_services: Whether table services run in a separate thread, or in the batches.
         quarantine: Whether rows that the table cannot store are quarantined, or stop the stream.
         shared: Whether other streams or jobs may write to the table at the same time.
         lock_options: Options of Hudi's lock provider for a shared table, `name=value` each.
-        metrics_port: The port of Spark's UI, with the page of metrics, while the job runs.
+        metrics_port: The port of Spark's UI and its metrics page.
     """
 
     formats: ClassVar[tuple[str, ...]] = ()
@@ -205,7 +205,7 @@ class Pipeline(Group):
 
     @property
     def source(self) -> str:
-        """A description of what it reads."""
+        """A description of the source."""
         raise NotImplementedError
 
     @property
@@ -214,7 +214,7 @@ class Pipeline(Group):
         return False
 
     def table(self) -> dict[str, Any]:
-        """Return the fields of the TableSpec that the group has, by their names there."""
+        """Return the group's fields of the TableSpec, by the TableSpec's names."""
         return {
             "record_key": _names(self.record_key),
             "partition": _names(self.partition or ""),
@@ -225,7 +225,7 @@ class Pipeline(Group):
         }
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield the keys with which no table can be made, each with the problem."""
+        """Yield the keys that rule out a table, each with the problem."""
         try:
             TableSpec(self.table_name, **self.table())
         except SpecError as error:
@@ -244,13 +244,13 @@ class Pipeline(Group):
 
 
 class _PathPipeline(Pipeline):
-    """A stream from a place on a disk or an object store."""
+    """A stream from a path on a disk or an object store."""
 
     source_path: _Folder
 
     @property
     def uri(self) -> str:
-        """`source_path`, in Spark's form."""
+        """`source_path` as Spark's URI."""
         return rewrite_scheme(self.source_path)
 
 
@@ -259,9 +259,9 @@ class FilePipeline(_PathPipeline):
 
     Attributes:
         source_format: Spark's name of the files' format.
-        source_options: Options of Spark's reader, `name=value` each, quoted as in a shell.
+        source_options: Options of Spark's reader, each `name=value`, quoted as in a shell.
         source_schema: The columns of the files, as in SQL's CREATE TABLE.
-        timestamp_unit: The unit of times that CSV or JSON contains as whole numbers, from 1970.
+        timestamp_unit: The unit of times that CSV or JSON contains as whole numbers since 1970.
     """
 
     formats = get_args(FileFormat)
@@ -282,16 +282,16 @@ class FilePipeline(_PathPipeline):
 
 
 class TopicPipeline(Pipeline, Client):
-    """A stream from a Kafka topic; its messages hold JSON or Avro.
+    """A stream from a Kafka topic with JSON or Avro messages.
 
     Attributes:
-        key_format: What the bytes of a key are; `int` and `long` are those of Kafka's serializers.
-        value_format: `avro-confluent` is Avro after the five bytes that Confluent's serializers
-            put first: a zero, and the id of the schema in a registry.
-        value_schema_id: The ids that `source_schema` has in the registry.
-        schema_registry_url: The registry with the schemas that messages were written with.
-        source_schema: The columns of a JSON value, as in SQL's CREATE TABLE; for Avro a schema as
-            JSON: without a registry, the messages' own.
+        key_format: The format of a key's bytes; `int` and `long` are those of Kafka's serializers.
+        value_format: `avro-confluent` is Avro after the five bytes of Confluent's serializers: a
+            zero, and the id of the schema in a registry.
+        value_schema_id: The ids of `source_schema` in the registry.
+        schema_registry_url: The registry with the writers' schemas of the messages.
+        source_schema: The columns of a JSON value, as in SQL's CREATE TABLE. For Avro, a schema as
+            JSON; without a registry, the schema of the messages.
         tombstones: Whether a message without a value deletes the row of its key.
     """
 
@@ -323,9 +323,9 @@ class ChangePipeline(TopicPipeline):
 
     Attributes:
         source_table: The table in the database, `schema.table`; by default the end of the topic's
-            name, as Debezium chooses it.
-        ordering: Not the LSN: a transaction that was open when a snapshot began comes after the
-            snapshot, with smaller LSNs. The changes of a key are in the order of their offsets.
+            name, which Debezium chooses.
+        ordering: The offset, which orders the changes of a key. The LSN doesn't: a transaction that
+            was open when a snapshot began comes after the snapshot, with smaller LSNs.
     """
 
     value_format: Literal["debezium"]
@@ -342,12 +342,12 @@ class ChangePipeline(TopicPipeline):
 
     @property
     def database_table(self) -> str:
-        """The table whose changes the topic has."""
+        """The table whose changes the topic contains."""
         return self.source_table or ".".join(self.topic_name.split(".")[-2:])
 
 
 class TablePipeline(_PathPipeline):
-    """A stream from a Hudi table: the rows that each of its commits added or changed."""
+    """A stream from a Hudi table: the rows that each commit added or changed."""
 
     formats = ("hudi",)
     source_format: Literal["hudi"]
@@ -359,7 +359,7 @@ class TablePipeline(_PathPipeline):
 
 
 class Tables(Group):
-    """Group pipeline.NAME: the pipelines that one query runs, each with its own table."""
+    """Group pipeline.NAME: pipelines that share a query, each with its own table."""
 
     tables: _Columns
 
@@ -377,7 +377,7 @@ class _UnknownFormat(Pipeline):
 
 
 def shape_of(properties: Mapping[str, Any]) -> type[Pipeline]:
-    """Return the model of a group, which depends on its formats."""
+    """Return the model of a group for its formats."""
     models = (FilePipeline, TopicPipeline, TablePipeline)
     source_format = properties.get("source.format")
     if source_format == "kafka" and properties.get("value.format") == "debezium":

@@ -3,8 +3,7 @@
     spark-submit --jars lib/hudilab-dependencies.jar --properties-file conf/spark-defaults.conf \
         main.py [JOB] [ARGUMENTS of the job]
 
-ARGUMENTS follow the settings' own, and so override them; a JOB replaces the settings' job and
-arguments.
+ARGUMENTS override the settings' arguments, and JOB replaces the settings' job and arguments.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ ARCHIVE = "bundle"  # a platform unpacks `--archives hudilab-bundle.zip#bundle` 
 
 
 def use_bundle() -> None:
-    """Make the bundle's own packages and settings available; do nothing in a checkout."""
-    places = [Path(__file__).resolve().parent, Path.cwd() / ARCHIVE]
-    root = next((location for location in places if (location / "MANIFEST.json").is_file()), None)
+    """Add the bundle's packages and settings to the process; do nothing in a checkout."""
+    folders = [Path(__file__).resolve().parent, Path.cwd() / ARCHIVE]
+    root = next((folder for folder in folders if (folder / "MANIFEST.json").is_file()), None)
     if root is None:
         return
     manifest = json.loads((root / "MANIFEST.json").read_text("utf-8"))

@@ -1,22 +1,22 @@
-"""Parse and validate stock prices from Kafka; send unusable messages to the dead letters."""
+"""Parse and validate stock prices from Kafka; route invalid messages to the dead-letter topic."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-KEY = "ticker", "event_time"  # of the Hudi table
-# Of two prices for the same moment, the one sent later is right: a key's messages are in one
-# partition, and Kafka orders them there by offset.
+RECORD_KEY = "ticker", "event_time"  # of the Hudi table
+# Of two prices for the same time, the later message is right. The offset orders a key's messages,
+# because they are in the same partition.
 ORDERING = "offset"
 MAX_BYTES = 100_000  # of a value; the brokers' own limit is about a million
-KEPT_BYTES = 1000  # what a dead letter keeps of a key, or of a value that is too long
+KEPT_BYTES = 1000  # of a key or a long value in a dead letter
 
 
 def read_prices(source: DataFrame) -> DataFrame:
-    """Parse the values of Kafka's rows; `reason` is why a row cannot be used (else null).
+    """Parse the values of Kafka's rows; `reason` is the problem of an invalid row, else null.
 
-    A price is never rounded: one with more digits is refused. Source: Spark 3.5 `from_json`.
+    A price with more than two decimals is invalid, not rounded. Source: Spark 3.5 `from_json`.
 
     Returns:
         The rows with event_time TIMESTAMP, ticker STRING, price DECIMAL(10,2), reason STRING.
@@ -46,7 +46,7 @@ def read_prices(source: DataFrame) -> DataFrame:
 def _checks(
     key: Column, *, event_time: Column, ticker: Column, price: Column
 ) -> list[tuple[Column, str | Column]]:
-    """Return what is wrong with a message, in the order of the checks, and the reason to give."""
+    """Return the conditions on invalid messages, in the order of the checks, with the reasons."""
     return [
         (F.col("value").isNull(), "value is null"),
         (F.col("key").isNull(), "key is null"),
@@ -65,7 +65,7 @@ def _checks(
         ),
         (event_time.isNull(), "event_time is not a time like 2026-01-01T00:00:00.000"),
         (~F.coalesce(ticker.rlike("^[A-Z][A-Z0-9.-]{0,9}$"), F.lit(False)), "ticker is invalid"),
-        # Spark reads the texts "NaN" and "Infinity" as numbers.
+        # Spark parses the texts "NaN" and "Infinity" as numbers.
         (
             ~F.coalesce(F.abs("parsed.price") < float("inf"), F.lit(False)),
             "price is not a number",
@@ -84,11 +84,9 @@ def _checks(
 def outgoing(rows: DataFrame, topic: str, dead_letter_topic: str) -> DataFrame:
     """Route rows of `read_prices` to `topic`, or with their reason to the dead-letter topic.
 
-    The result has the columns that Kafka's sink expects.
-
     Returns:
-        Columns: topic, key and value (unchanged; of one that is too long, the first 1000 bytes),
-        headers (null; of a dead letter: reason, topic, partition and offset).
+        The columns of Kafka's sink: topic, key and value (unchanged, or the first 1000 bytes),
+        headers (null, or a dead letter's reason, topic, partition and offset).
     """
     value, dead = F.col("value"), F.col("reason").isNotNull()
     header = [

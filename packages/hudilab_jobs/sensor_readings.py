@@ -1,9 +1,8 @@
 """Stream seeded sensor readings into a Hudi table: lesson 02's stream as a program.
 
 Run `python -m hudilab_jobs.sensor_readings`, or the same file with spark-submit; `--help` lists
-the options, which are the notebook's parameters. The job deletes nothing: started again, it resumes
-from its checkpoint, and after its last batch it ends. Ctrl-C ends it after the current batch. The
-table holds each reading once.
+the options, which are the notebook's parameters. The job resumes from its checkpoint and ends after
+its last batch. Ctrl-C ends it after the current batch. The table contains each reading once.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def write(  # noqa: PLR0913 - the job's options
     """Run the stream from its checkpoint to its last batch; return its query.
 
     Args:
-        sizes: rows, batches, sensors and seed; a checkpoint belongs to one choice of them.
+        sizes: rows, batches, sensors and seed, which must not change for a checkpoint.
 
     Raises:
         StreamError: The stream was refused or failed.

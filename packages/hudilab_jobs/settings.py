@@ -1,4 +1,4 @@
-"""The settings of jobs: all groups are checked, and pipelines are found by their names."""
+"""Load and check the settings of jobs, and find pipelines by name."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from hudilab_jobs.kafka.connection import kafka_groups
 def load_settings(
     runtime: str = "", env: Mapping[str, str] | None = None, pipeline: Path | None = None
 ) -> Settings:
-    """Load the settings, as `hudilab.settings.load_settings`; one error names what is wrong.
+    """Load the settings like `hudilab.settings.load_settings`, with the groups of jobs.
 
     Args:
         pipeline: A further file with the keys of a pipeline.
 
     Raises:
-        ConfigError: lists every problem of the environment and the files at once.
+        ConfigError: lists every problem of the environment and the files.
     """
     settings = lab.load_settings(runtime, env, owner=JOBS, file=pipeline)
     consumer, producer = kafka_groups(settings, env)
-    groups = {CONSUMER: consumer, PRODUCER: producer}
-    found = {name: group for name, group in groups.items() if group is not None}
-    return replace(settings, groups={**settings.groups, **found})
+    topics = {CONSUMER: consumer, PRODUCER: producer}
+    groups = {name: group for name, group in topics.items() if group is not None}
+    return replace(settings, groups={**settings.groups, **groups})
 
 
 def topics(settings: Settings) -> tuple[Consumer, Producer]:
-    """Return the topic that is read, and the one that is written.
+    """Return the groups of the topic to read and the topic to write.
 
     Raises:
         KafkaError: the settings lack one of the groups.
@@ -72,7 +72,7 @@ def pipelines(settings: Settings) -> dict[str, Pipeline]:
 
 
 def together(settings: Settings) -> dict[str, tuple[str, ...]]:
-    """Return the pipelines that run others in one query, with the names of those."""
+    """Return the names of the pipelines that run in one query, by the name of their group."""
     return {
         name.removeprefix(PREFIX): group.names
         for name, group in settings.groups.items()
@@ -126,7 +126,7 @@ def find_groups(settings: Settings, name: str) -> dict[str, Pipeline]:
             raise ConfigError(
                 f"{place}: {own} reads {group.source}, but one query for several tables reads "
                 "topics",
-                f"leave it out, and run it by itself: hudilab stream {own}",
+                f"remove it, and run it separately: hudilab stream {own}",
             )
         if (first := writers.setdefault(group.table_name, own)) != own:
             raise ConfigError(
@@ -137,20 +137,19 @@ def find_groups(settings: Settings, name: str) -> dict[str, Pipeline]:
 
 
 def checkpoint_of(settings: Settings, name: str, run_id: str = "") -> str:
-    """Return the checkpoint of the query that runs a pipeline, or several."""
-    if name in together(settings):  # a name that no table's checkpoint has
+    """Return the checkpoint of the query that runs one or several pipelines."""
+    if name in together(settings):  # a name that differs from every table's checkpoint
         return settings.locate(name, run_id=run_id).checkpoint_of("tables")
     return settings.locate(find_group(settings, name).table_name, run_id=run_id).checkpoint
 
 
-def place_of(settings: Settings, table: str, command: str, run_id: str = "") -> str:
-    """Return the location of the table of a pipeline if `table` is its name, else `table`.
+def path_of(settings: Settings, table: str, command: str, run_id: str = "") -> str:
+    """Return the URI of a pipeline's table if `table` is a pipeline's name, else `table`.
 
-    NAME_quarantine is the quarantine of pipeline NAME, for the commands that may use one.
+    For some commands, NAME_quarantine is the quarantine of pipeline NAME.
 
     Raises:
-        ConfigError: The name is also a folder of a table, or is unknown; or `run_id` is given for a
-            path.
+        ConfigError: The name is unknown or also a table's folder, or a path comes with `run_id`.
     """
     folder = Path(table)
     own = pipelines(settings)
@@ -179,17 +178,17 @@ def place_of(settings: Settings, table: str, command: str, run_id: str = "") -> 
 
 
 def find_table(table: str, command: str, run_id: str = "") -> tuple[Settings, str]:
-    """Return the settings and the location of a table that is named by its pipeline, or its place.
+    """Return the settings and the URI of a table.
 
     Args:
-        table: The name of a pipeline, the path of its file, NAME.json, or what `place_of` accepts.
+        table: The name or the file NAME.json of a pipeline, or an argument of `path_of`.
 
     Raises:
-        ConfigError: As `place_of`, or the file describes no pipeline.
+        ConfigError: As `path_of`, or the file describes no pipeline.
     """
     if not table.endswith(".json") or "://" in table or Path(table).is_dir():
         settings = load_settings()
-        return settings, place_of(settings, table, command, run_id)
+        return settings, path_of(settings, table, command, run_id)
     settings, own = load_pipeline(table)
     return settings, settings.locate(find_group(settings, own).table_name, run_id=run_id).table
 

@@ -1,8 +1,8 @@
 """Stream stock prices from one Kafka topic to another and into a Hudi table.
 
 Run `python -m hudilab_jobs.stock_prices`, or the same file with spark-submit; `--help` lists the
-options. Unreadable messages go to the dead-letter topic. The table holds each price exactly once;
-the topic gets each one at least once. With `--available-now` the job ends by itself.
+options. Unreadable messages go to the dead-letter topic. The table contains each price exactly
+once, and the topic at least once. With `--available-now`, the job ends after the existing messages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hudilab.table import TableSpec
 from hudilab_jobs import AsyncServices, RunId, TableType, short_errors
 from hudilab_jobs.kafka.connection import access
 from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
-from hudilab_jobs.prices import KEY, ORDERING, outgoing, read_prices
+from hudilab_jobs.prices import ORDERING, RECORD_KEY, outgoing, read_prices
 from hudilab_jobs.settings import load_settings, topics
 from hudilab_spark.metastore import catalog_of
 from hudilab_spark.session import close_session, open_session
@@ -87,7 +87,7 @@ def write(  # noqa: PLR0913 - the job's options
     table_type: str = TABLE_TYPE,
     async_services: bool = True,
 ) -> None:
-    """Run both streams to their end; if one fails, the other runs on.
+    """Run both streams to their end; if one fails, the other continues.
 
     Raises:
         LabError: A stream failed.
@@ -118,7 +118,7 @@ def write(  # noqa: PLR0913 - the job's options
     )
     to_table = (
         rows.where("reason IS NULL")
-        .select(*KEY, "price", "topic", "partition", ORDERING)
+        .select(*RECORD_KEY, "price", "topic", "partition", ORDERING)
         .writeStream.foreachBatch(write_batch)
         .option("checkpointLocation", location.checkpoint)
     )
@@ -144,11 +144,11 @@ def _await_end(queries: Sequence[StreamingQuery], topic: str) -> None:
 
 
 def _previewed(sink: ExactlyOnceSink, is_shown: bool) -> Callable[[DataFrame, int], None]:
-    """Return the sink's writer, which first shows each batch's first rows if `is_shown`."""
+    """Return the sink's writer, which shows each batch's first rows if `is_shown`."""
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
         if is_shown:
-            batch.select(*KEY, "price").show(PREVIEW, truncate=False)
+            batch.select(*RECORD_KEY, "price").show(PREVIEW, truncate=False)
         sink.write_batch(batch, batch_id)
 
     return write_batch
@@ -158,7 +158,7 @@ def table_spec(location: TableLocation, table_type: str = TABLE_TYPE) -> TableSp
     """Return the table of lesson 20: upserts, one file group per ticker."""
     return TableSpec(
         name=location.name,
-        record_key=KEY,
+        record_key=RECORD_KEY,
         partition=("ticker",),
         ordering=ORDERING,
         table_type=table_type,

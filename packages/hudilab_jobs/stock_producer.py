@@ -56,7 +56,7 @@ def command(
 
 
 def _rounds() -> int | None:
-    """Return MAX_RUN; None: without end."""
+    """Return MAX_RUN, or None for an endless run."""
     word = os.environ.get("MAX_RUN", "").strip()
     if word and not (word.lstrip("-").isdecimal() and int(word) >= -1 and int(word) != 0):
         raise ConfigError(

@@ -1,10 +1,9 @@
-"""Stream your own files, topic or table into a Hudi table, as a group of the settings describes it.
+"""Stream your own files, topic or table into a Hudi table, as a group of the settings describes.
 
-Run `hudilab stream NAME`, `python -m hudilab_jobs.stream NAME`, or the same file with spark-submit;
-NAME is that of a file `conf/pipelines/NAME.json` or of a group `pipeline.NAME` in
-`application_properties.json`, or the path of such a file. With `--check` the job reads a sample,
-shows what it would store, and writes nothing. It deletes nothing: started again, it resumes from
-its checkpoint. The table holds each row of the source once.
+Run `hudilab stream NAME`, `python -m hudilab_jobs.stream NAME`, or the same file with spark-submit.
+NAME is the name of a file `conf/pipelines/NAME.json` or of a group `pipeline.NAME` in
+`application_properties.json`, or the path of such a file. With `--check`, the job previews a sample
+and writes nothing. It resumes from its checkpoint, and the table contains each row once.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def command(  # noqa: PLR0913 - the options of a command
     run_id: RunId = "",
 ) -> None:
     """Stream files, a topic or a table into a Hudi table, as conf/pipelines/NAME.json describes."""
-    # Imported here: not needed to show the help.
+    # Imported here, because the help doesn't need it.
     from hudilab_jobs.pipelines import command as pipeline
 
     if check:

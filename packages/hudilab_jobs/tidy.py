@@ -1,8 +1,8 @@
 """Run table services on a Hudi table: compact, cluster, clean, archive; see `hudilab tidy --help`.
 
-Run `hudilab tidy TABLE`, `hudilab submit tidy TABLE`, or `python -m hudilab_jobs.tidy TABLE`: by
-hand or from a scheduler, beside the table's stream if that stream was started with `shared=True`.
-Killing a run is harmless: the next run completes its plans.
+Run `hudilab tidy TABLE`, `hudilab submit tidy TABLE`, or `python -m hudilab_jobs.tidy TABLE`. It
+can run at the same time as the table's stream, if that has `shared=True`. If you kill a run, the
+next run completes its plans.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def command(  # noqa: PLR0913 - Typer makes an option of each
             "--stopped", help="Confirm that no writer is running; needed if writers use no locks."
         ),
     ] = False,
-    # By default as many commits as Hudi keeps.
+    # By default, Hudi's own number of commits.
     retain: Annotated[int, typer.Option(help="Commits that --clean keeps for time travel.")] = 10,
     lock: Annotated[
         list[str] | None,
@@ -65,7 +65,7 @@ def command(  # noqa: PLR0913 - Typer makes an option of each
         )
     lock_options = dict(_pair(text) for text in lock or ())
     with table_session("tidy", table, run_id) as (spark, uri):
-        from hudi_sink.services import TableServices  # here: slow to load
+        from hudi_sink.services import TableServices  # here, because it loads slowly
 
         services = TableServices(spark, uri, stopped=stopped, lock=lock_options or None)
         if compact is None:
@@ -90,7 +90,7 @@ def command(  # noqa: PLR0913 - Typer makes an option of each
 
 
 def _chosen(wanted: Mapping[str, bool], uri: str, table_type: str) -> list[str]:
-    """Return the names of the wanted services."""
+    """Return the names of the requested services."""
     if names := [name for name, is_wanted in wanted.items() if is_wanted]:
         return names
     raise ParameterError(

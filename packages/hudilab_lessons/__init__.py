@@ -1,4 +1,4 @@
-"""What the lessons show: exercises, pictures, faults, flights, reads of the past."""
+"""Code of the lessons: exercises, pictures, faults, flights, reads of the past."""
 
 from __future__ import annotations
 

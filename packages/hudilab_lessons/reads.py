@@ -1,4 +1,4 @@
-"""Read a table's past, and refuse what cleaning deleted: Hudi 1.2 may return no rows for it."""
+"""Read a table's past, and refuse cleaned commits, for which Hudi 1.2 may return no rows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hudilab_lessons.timeline import INSTANT, instants
 
 
 def as_of(spark: SparkSession, table: str, instant: str) -> DataFrame:
-    """Return the table as of an instant, written as on the timeline: 17 digits, UTC.
+    """Return the table as of an instant of the timeline: 17 digits, UTC.
 
     Raises:
-        TableError: Cleaning has deleted files that the table had then; names the oldest instant
-            that can be read.
+        TableError: Cleaning has deleted files of that time; the remedy contains the oldest
+            readable instant.
         InspectError: There is no table.
     """
     if first := _lost(table, instant, incremental=False):
@@ -33,11 +33,11 @@ def as_of(spark: SparkSession, table: str, instant: str) -> DataFrame:
 
 
 def changes(spark: SparkSession, table: str, begin: str, end: str = "") -> DataFrame:
-    """Return the rows of commits completed after `begin`, and not after `end` if it is given.
+    """Return the rows of commits completed after `begin`, and if `end` is given, not after `end`.
 
     Raises:
-        TableError: Cleaning has deleted files of commits after `begin`; names the earliest start
-            that returns complete results.
+        TableError: Cleaning has deleted files of commits after `begin`; the remedy contains the
+            earliest start that returns complete results.
         InspectError: There is no table.
     """
     if first := _lost(table, begin, incremental=True):
@@ -50,10 +50,10 @@ def changes(spark: SparkSession, table: str, begin: str, end: str = "") -> DataF
 
 
 def answers(spark: SparkSession, table: str) -> pd.DataFrame:
-    """Return what each way to read a table's past returns for its active commits, counted from 1.
+    """Compare the reads of a table's past for its active commits, numbered from 1.
 
-    Time travel to a commit and the changes of that commit, read with Hudi's options, and with
-    `as_of` and `changes`: the number of rows as text, "error" if Spark raises, or "refused".
+    The columns are time travel to a commit and the changes of that commit, with Hudi's options and
+    with `as_of` and `changes`. The values are numbers of rows as text, "error" or "refused".
     """
     written = [
         row for row in cast(Any, instants(spark, table).itertuples()) if "commit" in str(row.action)
@@ -93,7 +93,7 @@ def _incremental(begin: str, end: str = "") -> dict[str, str]:
 
 
 def _lost(table: str, instant: str, *, incremental: bool) -> str:
-    """Return the oldest instant that can be read if this one no longer can; else an empty text."""
+    """Return the oldest readable instant if `instant` isn't readable any more, else ""."""
     if not INSTANT.fullmatch(instant):
         raise TableError(
             f"{instant!r} is not an instant: 17 digits, yyyyMMddHHmmssSSS in UTC",
@@ -105,7 +105,7 @@ def _lost(table: str, instant: str, *, incremental: bool) -> str:
     if instant >= oldest or not (snapshot.clean_begin or snapshot.cleaned):
         return ""
     if incremental and instant >= min((entry.time for entry in timeline), default=""):
-        # Nothing is missed if no write was completed between the two.
+        # Complete if no write was completed between the two.
         ends = [_digits(iso(entry.completed)) for entry in timeline if entry.is_write]
         if not any(instant < end <= oldest for end in ends):
             return ""

@@ -1,4 +1,4 @@
-"""Run functions with an older release of Hudi: its jar, in a separate Python and Java."""
+"""Run functions with an older release of Hudi in a separate Python and Java process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Release:
         """
         if not settings.is_local:
             raise SessionError(
-                f"Hudi {release} runs in a separate Spark, which reaches only this disk",
+                f"Hudi {release} runs in a separate Spark, which can only access this disk",
                 "run the lesson with the local warehouse: -p runtime LOCAL",
             )
         self.release = release
@@ -56,7 +56,7 @@ class Release:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             encoding="utf-8",
-            start_new_session=True,  # an interrupted cell ends neither Python nor Java
+            start_new_session=True,  # so that an interrupted cell doesn't end it
         )
         self._to, self._from = (
             cast(IO[str], self._process.stdin),
@@ -64,14 +64,14 @@ class Release:
         )
 
     def run(self, function: Callable[..., Any], **values: Any) -> Any:
-        """Call a function there, with that session and the values; return what it returns.
+        """Call a function in that process with its session and the values; return the result.
 
         Args:
-            function: Its source is sent, so it can use only its parameters. Parameters and result
-                are values of JSON.
+            function: A function that uses only its parameters, because its source is sent.
+                Parameters and result are JSON values.
 
         Raises:
-            SessionError: The function raised, or the process has ended; with the cause.
+            SessionError: The function raised an error, or the process has ended.
         """
         job = json.dumps([function.__name__, dedent(getsource(function)), values])
         reply = ""
@@ -105,7 +105,7 @@ def _session(settings: Settings, group: str) -> dict[str, str]:
     if any(problem(folder, jar) for jar in wanted(folder, [group])):
         print(f"an older release of Hudi is missing: {wanted(folder, [group])[0].file}, 110 MB")
     jars = fetch(folder, [group], say=lambda _: None)
-    # The second jar of the lab's own group is the file system of its settings.
+    # The second jar of the lab's own group is a file system that its settings use.
     jars += fetch(folder, ["core"], say=lambda _: None)[1:]
     chosen = read_options(settings.project / "conf" / "spark-defaults.conf") | overlay(settings)
     flags = quoted(java_flags(settings.home))

@@ -1,4 +1,4 @@
-"""Open a Spark session with Hudi, here or on a cluster, and run its streams."""
+"""Open a Spark session with Hudi, on this machine or a cluster, and run its streams."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Archive the classes that Spark and Hudi load, so that a JVM maps them instead of parsing jars.
 
-Java calls this class data sharing. An archive is valid for one Java and one class path; any other
-JVM ignores it and starts normally.
+This is Java's class data sharing. An archive is valid for a single Java and class path, and other
+JVMs ignore it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from urllib.parse import quote
 from hudilab.errors import as_typed
 from hudilab_spark.java import ARCHIVE, Java, class_path, complaint, run_quietly, spark_home
 
-# Every class that a stream, an upsert, a compaction and a query loaded; tools/classes.py lists
-# them. A class that is not in the jars is skipped.
+# The classes that a stream, an upsert, a compaction and a query load, from tools/classes.py. Java
+# skips classes that are missing from the jars.
 CLASSES = "classes.txt.gz"
-DUMP_SECONDS = 300.0  # ten are usual
+DUMP_SECONDS = 300.0  # usually 10
 
 
 def is_shared(folder: Path) -> bool:
     """Return whether Java finds the archived classes of jars in this folder.
 
-    It looks for a jar by its URL, with a blank as `%20`, among the paths that the archive holds.
+    Java compares a jar's URL, with a blank as `%20`, with the paths in the archive.
     """
     return quote(str(folder), safe="/-_.!~*'()&=+$,:@") == str(folder)
 
@@ -35,8 +35,8 @@ def is_shared(folder: Path) -> bool:
 def make_archive(jars_dir: Path, core: Sequence[Path], java: Java) -> str | None:
     """Write `jars/core/classes.jsa`, unless it exists for this Java and these jars of core.
 
-    Everything works without it and only starts more slowly, so a failure is reported, not raised:
-    returns a line about the archive, or why it is missing; None if there was nothing to do.
+    Return a line about the new archive or the failure, which only delays the start of sessions;
+    None if the archive exists.
     """
     if not is_shared(jars_dir):
         return (
@@ -72,7 +72,7 @@ def _without(problem: str) -> str:
 
 
 def _inputs(core: Sequence[Path], java: Java, classes: Path) -> list[list[object]]:
-    """Return what the archive is valid for: a JVM compares paths, sizes and times itself."""
+    """Return the inputs of the archive, which a JVM compares by path, size and time."""
     libraries = sorted((spark_home() / "jars").glob("*.jar"))
     files = [java.home / "lib" / "modules", *core, *libraries, classes]
     stats = [(file, file.stat()) for file in files if file.is_file()]
@@ -80,7 +80,7 @@ def _inputs(core: Sequence[Path], java: Java, classes: Path) -> list[list[object
 
 
 def _dump(java: Java, path: str, classes: Path, archive: Path) -> str:
-    """Run Java's dump; return why it failed, or an empty text."""
+    """Run Java's dump; return the problem, or an empty string."""
     command = [
         *(str(java.home / "bin" / "java"), "-Xshare:dump", "-Xlog:disable", "-Xlog:all=error"),
         *(f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={archive}", "-cp", path),

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster: its master and room, over HTTP, and the drivers started from here."""
+"""Read a Spark standalone master's state over HTTP, and find and end this home's drivers."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ from hudilab_spark.waiting import wait_for
 if TYPE_CHECKING:
     import psutil
 
-PATIENCE = 3.0  # seconds per attempt: a session without a master or room fails within 15
-END = 15.0  # seconds that a driver has to stop
-ANSWER = 30.0  # seconds: for its first answer a web UI loads classes, 15 s on a busy machine
+CONNECT_TIMEOUT = 3.0  # seconds per attempt
+ROOM_TIMEOUT = 3.0  # seconds for a stopped session to release its resources
+END = 15.0  # seconds for a driver to stop
+ANSWER_TIMEOUT = 30.0  # seconds; a web UI first loads classes, for 15 s on a busy machine
 USUAL_UI_PORT = 8080
 CONF = "conf"  # in a Spark server's folder: its settings
 WORK = "work"  # in a worker's folder: its executors' output
@@ -45,30 +46,30 @@ AWS_NAMES = (
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_ROLE_ARN",
 )
-# Bypass the environment's proxy: it is for other networks.
+# Bypass the environment's proxy, which is for other networks.
 open_directly = build_opener(ProxyHandler({})).open
 
 
 @dataclass(frozen=True)
 class Master:
-    """A master: the URL that drivers connect to (`spark://host:port`), and its web UI's address."""
+    """A master: the drivers' URL, `spark://host:port`, and the web UI's address."""
 
     url: str
     ui: str
 
 
 def find_master(url: str, home: Path) -> Master:
-    """Return the master at `url`; its web UI is on SPARK_MASTER_WEBUI_PORT, as in Spark, else 8080.
+    """Return the master at `url`, with its web UI on SPARK_MASTER_WEBUI_PORT, by default 8080.
 
-    If the master is the lab's own, `<home>/services/cluster.json` has the address of its web UI.
+    For the lab's own master, `<home>/services/cluster.json` contains the web UI's address.
 
     Raises:
-        ServiceError: `url` is not spark://host:port[,host:port...], nothing listens there, or
+        ServiceError: `url` is not spark://host:port[,host:port...], no master listens there, or
             SPARK_MASTER_WEBUI_PORT is not a port.
     """
     for host, port in _addresses(url):
         try:
-            socket.create_connection((host.strip("[]"), port), PATIENCE).close()
+            socket.create_connection((host.strip("[]"), port), CONNECT_TIMEOUT).close()
         except OSError as error:
             why = error.strerror or "no answer"
             continue
@@ -104,7 +105,7 @@ def own_master(home: Path) -> str:
 def authentication(url: str, home: Path) -> dict[str, str]:
     """Return the settings that the lab's own cluster requires; empty for any other master.
 
-    They include the secret: keep them off command lines, and in files of mode 0600 only.
+    They include the secret, so pass them only in files of mode 0600.
     """
     if not url.startswith("spark://") or not any(
         _own(home, *address) for address in _addresses(url)
@@ -118,7 +119,7 @@ def authentication(url: str, home: Path) -> dict[str, str]:
 
 
 def executor_folders(home: Path, app: str) -> list[Path]:
-    """Return the log folders of an application's executors, by number; own cluster only."""
+    """Return the log folders of an application's executors on the lab's own cluster, by number."""
     workers = server_folder(home, "cluster").glob("worker-*")
     folders = (folder for worker in workers for folder in (worker / WORK / app).glob("*"))
     return sorted(folders, key=lambda folder: int(folder.name))
@@ -127,12 +128,12 @@ def executor_folders(home: Path, app: str) -> list[Path]:
 def _running(home: Path) -> dict[str, Any]:
     """Return the record of the lab's own cluster, or an empty dict if its master has ended."""
     record = read_record(home, "cluster")
-    # Another master may have taken the port of one that was killed.
+    # Another master may have taken the port of a killed one.
     return record if running_process(record) else {}
 
 
 def _own(home: Path, host: str, port: int) -> dict[str, Any]:
-    """Return the record of the lab's own cluster if this is it, else an empty dict."""
+    """Return the record of the lab's own cluster if it has this address, else an empty dict."""
     own = _running(home)
     same = str(own.get("address", "")).rpartition(":")[2] == str(port)
     return own if same and host in ("127.0.0.1", "localhost") else {}
@@ -161,8 +162,9 @@ def ask(master: Master) -> dict[str, Any]:
     """
     try:
         location = urlsplit(master.ui)
-        socket.create_connection((str(location.hostname), location.port or 80), PATIENCE).close()
-        with open_directly(f"{master.ui}/json/", timeout=ANSWER) as answer:
+        address = str(location.hostname), location.port or 80
+        socket.create_connection(address, CONNECT_TIMEOUT).close()
+        with open_directly(f"{master.ui}/json/", timeout=ANSWER_TIMEOUT) as answer:
             state = dict(json.load(answer))
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)
@@ -181,12 +183,12 @@ def ask(master: Master) -> dict[str, Any]:
 
 
 def check_cluster(settings: Settings, session: Mapping[str, str]) -> Master:
-    """Return the master that the `session` settings name, after checking that it has room.
+    """Return the master of the `session` settings, after checking its free resources.
 
-    Creates the event log folder if it is on this disk: Spark requires it to exist.
+    Create a local event log folder, which Spark requires to exist.
 
     Raises:
-        SessionError: the master does not answer or has no room.
+        SessionError: the master does not answer or has no free resources.
     """
     events = session.get("spark.eventLog.dir", "")
     if folder := Path(events) if events.startswith("/") else local_path(events):
@@ -200,16 +202,12 @@ def check_cluster(settings: Settings, session: Mapping[str, str]) -> Master:
 
 
 def check_room(master: Master, conf: Mapping[str, str]) -> None:
-    """Check that some worker has room for an executor; without one, the application would hang.
-
-    Raises:
-        ServiceError: no worker has room; names what is short and which applications hold it.
-    """
+    """Raise ServiceError if no worker has room for an executor, because a session would hang."""
     memory = megabytes(conf.get("spark.executor.memory", "1g"), "spark.executor.memory")
     cores = int(conf.get("spark.executor.cores", "1"))
     need = f"an executor with {memory} MB and {cores} cores (spark.executor.memory, .cores)"
-    # A session stopped a moment ago may take a moment to release its resources.
-    ends = time.monotonic() + PATIENCE
+    # A session that has just stopped needs a moment to release its resources.
+    ends = time.monotonic() + ROOM_TIMEOUT
     while True:
         state = ask(master)
         workers = [worker for worker in state["workers"] if worker["state"] == "ALIVE"]
@@ -248,7 +246,7 @@ def _refuse_too_small(
         )
 
 
-# Its value identifies the driver's JVM: the process id alone may have been reused.
+# Identifies the driver's JVM, because its process id may be reused.
 _MARK = "HUDILAB_LOG_FILE"
 
 
@@ -259,8 +257,8 @@ def note_driver(home: Path, app: str, pid: int, log: str) -> None:
 
 
 def find_driver(home: Path, app: str) -> psutil.Process | None:
-    """Return the driver's JVM if it was recorded in this home and is still running."""
-    import psutil  # here: a deployed job has no psutil, and only records
+    """Return the driver's JVM if this home has its record and it is running."""
+    import psutil  # here, because a deployed job has no psutil
 
     try:
         noted = json.loads((home / "submitted" / f"{app}.json").read_text("utf-8"))
@@ -272,10 +270,10 @@ def find_driver(home: Path, app: str) -> psutil.Process | None:
 
 
 def end_driver(driver: psutil.Process) -> None:
-    """Terminate a driver and its descendants, kill them after `END` seconds; all are gone.
+    """Terminate a driver with its descendants, and kill them after `END` seconds.
 
     Raises:
-        WaitError: the processes survive being killed.
+        WaitError: a process survives the kill.
     """
     import psutil
 
@@ -302,18 +300,18 @@ def _alive(family: list[psutil.Process]) -> list[psutil.Process]:
     alive = []
     for process in family:
         with suppress(psutil.NoSuchProcess):
-            # A kernel reaps its JVM late, but a zombie has ended, too.
+            # A notebook's kernel reaps its JVM late, but a zombie has ended, too.
             if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
                 alive.append(process)
     return alive
 
 
 def executor_settings(settings: Settings, session: Mapping[str, str]) -> dict[str, str]:
-    """Return what executors in other processes need, here or on a machine set up the same way."""
+    """Return the settings of executors, on this machine or one with the same installation."""
     master = os.environ.get("SPARK_MASTER_URL", "").strip() or session.get("spark.master", "")
     cluster = {
         "spark.master": master,
-        # Not spark.jars: executors would load Hudi in a different class loader from Spark's.
+        # Not spark.jars, because executors would load Hudi in another class loader than Spark.
         "spark.executor.extraClassPath": session["spark.driver.extraClassPath"],
         "spark.executor.extraJavaOptions": with_archive(
             f"{session.get('spark.executor.extraJavaOptions', '')} {_compiler()}".strip(),
@@ -324,9 +322,9 @@ def executor_settings(settings: Settings, session: Mapping[str, str]) -> dict[st
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(map(str, source_folders())),
     }
     if "spark.eventLog.dir" not in session:
-        # A path, not a URI: Spark takes it literally, spaces included.
+        # A path, not a URI, because Spark doesn't decode spaces.
         cluster["spark.eventLog.dir"] = str(settings.home / "spark-events")
-    # Names and locations of credentials, never the credentials: UI and event log show these.
+    # Names and locations of credentials only, because the UI and the event log show them.
     cluster |= {
         f"spark.executorEnv.{name}": value for name in AWS_NAMES if (value := os.environ.get(name))
     }
@@ -339,6 +337,6 @@ def executor_settings(settings: Settings, session: Mapping[str, str]) -> dict[st
 
 
 def _compiler() -> str:
-    """Return the driver's options of the just-in-time compiler, which its executors get, too."""
+    """Return the driver's options of the just-in-time compiler, for its executors."""
     words = os.environ.get(JAVA_OPTIONS, "").split()
     return " ".join(word for word in words if word.startswith(COMPILER))

@@ -1,4 +1,4 @@
-"""A session's Spark settings, and the one folder in which its JVM finds every file of conf/."""
+"""A session's Spark settings, and a folder with every file of conf/ for its JVM."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hudilab.settings_file import read_options
 from hudilab_spark.java import class_path
 from hudilab_spark.preflight import heap_that_fits
 
-# PySpark takes the times of a pandas or Python object without a zone for times of this zone, in the
-# driver and in its workers, whatever the session's zone is.
+# PySpark interprets naive times of pandas and Python in this zone, in the driver and its workers,
+# whatever the session's zone is.
 ZONE = "UTC"
 MEMORY, MASTER = "spark.driver.memory", "spark.master"
 METASTORE_GROUP = "metastore"  # of the settings, see `Hive`
-# Tasks of a JVM whose tables are on S3, where tasks mostly wait for requests.
+# Tasks of a JVM with tables on S3, where tasks mostly wait for requests.
 S3_TASKS = 8
 _UNITS = {"": 1, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
 # Settings with a matching name never go on a command line.
@@ -41,14 +41,14 @@ def overlay(settings: Settings) -> dict[str, str]:
     if not file.is_file():
         raise SessionError(
             f"RUNTIME_ENV={settings.runtime} has no Spark settings: {file} does not exist",
-            "create it with spark.master and whatever else this runtime needs, or use "
+            "create it with spark.master and the other settings of this runtime, or use "
             "RUNTIME_ENV=LOCAL",
         )
     return read_options(file)
 
 
 def needed(settings: Settings, groups: Sequence[str] = ("core",)) -> list[str]:
-    """Return the jar groups of a session: those requested, plus `s3` if the warehouse is on S3."""
+    """Return the jar groups of a session, with `s3` if the warehouse is on S3."""
     return [*groups, *(["s3"] if not settings.is_local and "s3" not in groups else [])]
 
 
@@ -94,11 +94,11 @@ def older_names() -> dict[str, str]:
 
 
 def managed_tables(home: Path, named: bool) -> Path:
-    """Return the folder of a new session's managed tables: those created without a LOCATION.
+    """Return the folder of a new session's managed tables, which have no LOCATION.
 
-    Without a metastore, their names end with the session. The next session could neither drop such
-    a table nor create it again in the same folder, so each session has its own. Tables of earlier
-    sessions are kept, and only their folders that contain no file are removed.
+    Without a metastore, the names of managed tables end with the session, and the next session can
+    neither drop nor create them in the same folder. Each session therefore gets its own folder.
+    Empty folders of earlier sessions are removed.
 
     Args:
         named: Whether a metastore keeps the names.
@@ -110,15 +110,15 @@ def managed_tables(home: Path, named: bool) -> Path:
         tree = list(os.walk(folder, topdown=False))
         if not any(files for _, _, files in tree):
             for path, _, _ in tree:
-                with suppress(OSError):  # a session that is running has created a table in it
+                with suppress(OSError):  # a running session has created a table in it
                     Path(path).rmdir()
     return root / f"session-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
 
 
 def conf_files(settings: Settings) -> dict[str, Path]:
-    """Return the files of conf/ and of the runtimes' folders in it, by their path within conf/.
+    """Return the files of conf/ and its runtimes' folders, by their path in conf/.
 
-    Files that HUDILAB_CONF lacks are the project's, but for those that name tables and servers.
+    The project's files replace missing ones, except files that name tables and servers.
     """
     files_by_name: dict[str, Path] = {}
     for folder in (settings.project / "conf", settings.conf_dir):
@@ -135,7 +135,7 @@ def conf_files(settings: Settings) -> dict[str, Path]:
 
 
 def conf_folder(settings: Settings) -> Path:
-    """Return HUDILAB_CONF, or if files are missing there, a folder in the home with links to all.
+    """Return HUDILAB_CONF, or a folder in the home with links to all files if some are missing.
 
     Raises:
         PathError: the home cannot be written.
@@ -160,7 +160,7 @@ def conf_folder(settings: Settings) -> Path:
 
 
 def _link(link: Path, file: Path) -> None:
-    """Point a link to a file in one step: another program may be reading it."""
+    """Replace a link atomically, because another program may be reading it."""
     if link.is_symlink() and link.readlink() == file:
         return
     half = link.with_name(f".{link.name}.{os.getpid()}")

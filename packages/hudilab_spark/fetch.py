@@ -1,4 +1,4 @@
-"""Fetch missing or altered jars; a file with another sha256 never gets into `jars/`."""
+"""Fetch missing or altered jars, and verify their sha256 before they get into `jars/`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from hudilab_spark.jars import Jar, problem, verify, wanted
 from hudilab_spark.java import spark_home
 
 _URL = "HUDILAB_JARS_URL"
-_SECONDS = (15, 60)  # to connect, and without a byte
+_SECONDS = (15, 60)  # timeouts of the connection and of a read
 _RETRIES = 2  # after 1 and 2 s
-# Spark resolves packages with Ivy, whose default repository is a constant of this class.
+# This class has the default repository of Spark's own resolver, Ivy.
 _RESOLVER = "org/apache/ivy/plugins/resolver/IBiblioResolver.class"
 _CENTRAL = re.compile(rb"https://[\w./-]+/maven2/")
 
@@ -34,10 +34,8 @@ def fetch(
 ) -> list[Path]:
     """Fetch missing or altered jars into `jars/<group>/`; open no connection if all are intact.
 
-    A file whose sha256 differs from the lock's never gets there.
-
     Raises:
-        JarError: a jar cannot be fetched, or has the wrong sha256; names jar and group.
+        JarError: a jar cannot be fetched, or has another sha256 than in the lock.
     """
     all_jars = wanted(jars_dir, groups)
     for group in dict.fromkeys(jar.group for jar in all_jars):
@@ -48,7 +46,7 @@ def fetch(
 
 
 def repository() -> str:
-    """Return the base URL of a Maven repository: HUDILAB_JARS_URL, else the one that Spark asks.
+    """Return the base URL of a Maven repository: HUDILAB_JARS_URL, else Spark's own default.
 
     Raises:
         JarError: HUDILAB_JARS_URL is not such a URL, or pyspark is not installed.
@@ -67,7 +65,7 @@ def repository() -> str:
 
 def _fetch_group(folder: Path, jars: list[Jar], base: str, say: Callable[[str], object]) -> None:
     started = time.monotonic()
-    with ThreadPoolExecutor(8) as threads:  # the first failure cancels what has not begun
+    with ThreadPoolExecutor(8) as threads:  # the first failure cancels the waiting downloads
         paths = list(threads.map(lambda jar: _fetch_jar(folder, jar, base), jars))
     sizes = [path.stat().st_size / 1e6 for path in paths]
     for path, size in zip(paths, sizes, strict=True):
@@ -110,8 +108,8 @@ def _fetch_jar(folder: Path, jar: Jar, base: str) -> Path:
 
 
 def _download(url: str, output: str, store: pooch.Pooch) -> None:
-    """Download to pooch's temporary file, which becomes the jar once its hash is verified."""
-    Path(output).chmod(0o644)  # it is private, but Spark's workers may run as another user
+    """Download to pooch's temporary file, which becomes the jar after a check of its hash."""
+    Path(output).chmod(0o644)  # not private, because Spark's workers may run as another user
     if url.startswith("file:"):
         source = Path(unquote(urlsplit(url).path))
         if not source.is_file():
@@ -120,7 +118,7 @@ def _download(url: str, output: str, store: pooch.Pooch) -> None:
         return
     trusted = os.environ.get("REQUESTS_CA_BUNDLE") or ssl.get_default_verify_paths().cafile or True
     name = url.rpartition("/")[2]
-    # pooch sets the total, but fails on a bar that begins without one.
+    # pooch sets the total, but fails if the bar has none at first.
     with tqdm(desc=name, total=1, unit="B", unit_scale=True, leave=False, disable=None) as bar:
         get = pooch.HTTPDownloader(bar, chunk_size=2**18, timeout=_SECONDS, verify=trusted)
         try:
@@ -132,7 +130,7 @@ def _download(url: str, output: str, store: pooch.Pooch) -> None:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the innermost cause in one line; the errors around it repeat it in more words."""
+    """Return the innermost cause, which the outer errors repeat."""
     if isinstance(error, HTTPError):
         return f"HTTP {error.response.status_code} {error.response.reason}"
     if isinstance(error, LookupError):

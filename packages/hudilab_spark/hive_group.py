@@ -1,4 +1,4 @@
-"""The settings' group of a Hive metastore, and the form of a list of servers."""
+"""The settings' group of a Hive metastore, and the validation of a list of servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hudilab.groups import Group, Name, Text
 
 
 def servers(value: str) -> str:
-    """Return a list of servers unchanged; raise PydanticCustomError if it isn't a list."""
+    """Return a list of servers; raise PydanticCustomError for an invalid list."""
     for server in value.split(","):
         host, colon, port = server.rpartition(":")
         named = re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]", host)
@@ -33,7 +33,7 @@ def _thrift(value: str) -> str:
 
 
 class Hive(Group):
-    """Group metastore: a Hive metastore, in which other programs find the tables by name."""
+    """Group metastore: a Hive metastore that registers the tables for other programs."""
 
     uri: Annotated[Text, AfterValidator(_thrift)]
     database_name: Name = "default"

@@ -1,4 +1,4 @@
-"""The settings' Hive metastore: where SQL finds names, and where streams register their tables."""
+"""Connect SQL and streams to the settings' Hive metastore."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hudilab_spark.hive_group import Hive
 
 
 def catalog_settings(settings: Settings) -> dict[str, str]:
-    """Return the Spark settings with which SQL finds the names of the settings' metastore.
+    """Return the Spark settings with which SQL uses the settings' metastore.
 
     Raises:
-        SessionError: the metastore does not answer; Spark would try for minutes.
+        SessionError: the metastore does not answer, and Spark would retry for minutes.
     """
     group = settings.group(METASTORE_GROUP, Hive)
     if group is None:
@@ -40,7 +40,7 @@ def catalog_settings(settings: Settings) -> dict[str, str]:
 def catalog_of(
     spark: SparkSession, settings: Settings, spec: TableSpec, location: TableLocation
 ) -> Catalog:
-    """Return the catalog that registers a table with the settings' metastore, if there is one."""
+    """Return the catalog that registers a table with the settings' metastore, if any."""
     group = settings.group(METASTORE_GROUP, Hive)
     metastore = Metastore(group.uri, group.database_name) if group else None
     return Catalog(spark, spec, location, metastore)

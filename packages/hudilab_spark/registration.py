@@ -15,15 +15,15 @@ from hudilab.settings import Settings
 from hudilab_spark.cluster import executor_folders, note_driver
 from hudilab_spark.java import complaint
 
-EXECUTOR_PATIENCE = 60.0  # seconds
+EXECUTOR_TIMEOUT = 60.0  # seconds
 EXECUTOR_TRIES = 10
 
 
 def create_session(builder: SparkSession.Builder, settings: Settings) -> SparkSession:
-    """Create the session; on a cluster, note its process so that `hudilab kill` can find it.
+    """Create the session; on a cluster, record its process for `hudilab kill`.
 
     Raises:
-        SessionError: the master did not accept the application and Spark gave up.
+        SessionError: the master did not accept the application.
     """
     try:
         spark = builder.getOrCreate()
@@ -35,7 +35,7 @@ def create_session(builder: SparkSession.Builder, settings: Settings) -> SparkSe
             raise
         app = ""
     log = os.environ.get("HUDILAB_LOG_FILE")
-    if not app.startswith("app-"):  # the form of an id assigned by a master
+    if not app.startswith("app-"):  # a master's id starts with this
         if active := SparkContext._active_spark_context:
             active.stop()
         raise SessionError(
@@ -50,18 +50,18 @@ def create_session(builder: SparkSession.Builder, settings: Settings) -> SparkSe
 
 
 def await_executor(spark: SparkSession, settings: Settings) -> None:
-    """On a standalone cluster, wait for the first executor: without one, every job would hang.
+    """On a standalone cluster, wait for the first executor, without which every job would hang.
 
     Raises:
-        SessionError: none started; on the lab's own workers it quotes an executor's last error.
+        SessionError: no executor started; for the lab's own workers, it contains the last error.
     """
     context = spark.sparkContext
     if not str(context.master).startswith("spark://"):
         return
     app, inner = context.applicationId, spark._jsc.sc()
-    ends, tried = time.monotonic() + EXECUTOR_PATIENCE, executor_folders(settings.home, app)
+    ends, tried = time.monotonic() + EXECUTOR_TIMEOUT, executor_folders(settings.home, app)
     try:
-        # The list includes the driver.
+        # The list also contains the driver.
         while len(inner.statusTracker().getExecutorInfos()) < 2:
             # With several workers, a master restarts executors that exit at once forever.
             tried = executor_folders(settings.home, app)

@@ -1,4 +1,4 @@
-"""A warehouse on S3: its endpoint, the options of its clients, and diagnosis of its errors."""
+"""A warehouse on S3: the endpoint, the options of clients, and the diagnosis of errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hudilab.errors import S3Error
 from hudilab.settings import Settings
 
 PROBE = "_hudilab_preflight"  # engines ignore names that start with '_'
-# The preflight must succeed or fail within seconds; the stream itself is far more patient.
+# The preflight must succeed or fail within seconds; the stream itself retries for minutes.
 _HASTE = {"connect_timeout": 2, "read_timeout": 3, "retries": {"total_max_attempts": 2}}
 _REGION = (
     "PermanentRedirect",
@@ -20,8 +20,8 @@ _REGION = (
     "IllegalLocationConstraintException",
 )
 _MAY = {"list": "s3:ListBucket", "write": "s3:PutObject", "delete": "s3:DeleteObject"}
-# Credential sources shared by boto3 and Spark's client (the AWS SDK for Java 1). The SDK reads one
-# file only: ~/.aws/config if there is no ~/.aws/credentials.
+# Credential sources of boto3 and of Spark's client, the AWS SDK for Java 1. The SDK reads a single
+# file: ~/.aws/config if there is no ~/.aws/credentials.
 _SHARED = ("env", "iam-role", "container-role", "assume-role-with-web-identity")
 _OF_A_FILE = ("shared-credentials-file", "config-file", "custom-process", "assume-role")
 _EXPORT = 'eval "$(aws configure export-credentials --format env)"'
@@ -55,10 +55,10 @@ def spark_settings(settings: Settings) -> dict[str, str]:
 
 
 def storage_options(settings: Settings) -> dict[str, str]:
-    """Return the options that hudi-rs needs to read the warehouse; empty for one on this disk.
+    """Return the options of hudi-rs to read the warehouse; empty for a warehouse on a disk.
 
-    The keys are those of AWS's chain, as Spark finds them: environment, profile, files, roles of a
-    container or a machine. hudi-rs itself reads no profile. Do not print them.
+    They contain the keys from AWS's chain, because hudi-rs reads no profile: environment, profile,
+    files, roles of a container or a machine. Don't print them.
 
     Raises:
         S3Error: the chain has no credentials.
@@ -83,11 +83,11 @@ def storage_options(settings: Settings) -> dict[str, str]:
 
 
 def check_warehouse(uri: str, settings: Settings) -> None:
-    """List, write and delete under an s3a:// warehouse, as a table would; takes seconds at most.
+    """List, write and delete under an s3a:// warehouse as a table would, within seconds.
 
     Raises:
-        S3Error: a step failed, or only Python's client can find the credentials; names endpoint,
-            bucket and cause, never a key.
+        S3Error: a step failed, or only Python's client can find the credentials; the message
+            contains no key.
     """
     import boto3
     from botocore.config import Config
@@ -125,7 +125,7 @@ def check_warehouse(uri: str, settings: Settings) -> None:
 
 
 def _unknown_to_spark(keys: Any) -> str:
-    """Return why Spark's client cannot find the keys that Python's found; empty if it can."""
+    """Return the reason why Spark's client cannot find the keys of Python's client, or ""."""
     if keys is None or keys.method in _SHARED:
         return ""
     if keys.method not in _OF_A_FILE:
@@ -147,7 +147,7 @@ def _unknown_to_spark(keys: Any) -> str:
 
 
 def _same_region(answer: Any, region: str, where: str) -> None:
-    """Raise S3Error for another region: Python's client follows, Spark's and hudi-rs's do not."""
+    """Raise S3Error for another region, because only Python's client follows a redirect."""
     actual = answer["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", region)
     if actual != region:
         problem, remedy = _elsewhere(actual, region)
@@ -163,7 +163,7 @@ def _elsewhere(actual: str, region: str) -> tuple[str, str]:
 
 
 def _refused(answer: Any, step: str, region: str) -> tuple[str, str]:
-    """Explain an error returned by S3; its own message is not shown, as it may contain keys."""
+    """Explain an error returned by S3 without its own message, which may contain keys."""
     headers = answer["ResponseMetadata"]["HTTPHeaders"]
     code = str(answer["Error"].get("Code") or answer["ResponseMetadata"]["HTTPStatusCode"])
     if code in (*_REGION, "301"):

@@ -1,6 +1,6 @@
 """The records of the lab's own servers: `<home>/services/<name>.json`, written at each start.
 
-A record outlives its server: its port is the first that the next start tries.
+A record outlives its server, so that the next start tries the same port first.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def server_folder(home: Path, name: str) -> Path:
-    """Return the folder of a server: its data, settings and log."""
+    """Return the folder with a server's data, settings and log."""
     return home / "services" / name
 
 
 def record_file(home: Path, name: str) -> Path:
-    """Return the file with a server's record, which may hold a password: mode 0600."""
+    """Return the file with a server's record, of mode 0600 because of its password."""
     return home / "services" / f"{name}.json"
 
 
@@ -33,10 +33,10 @@ def read_record(home: Path, name: str) -> dict[str, Any]:
 
 
 def running_process(record: Mapping[str, Any]) -> psutil.Process | None:
-    """Return the process of a record, or None if it has ended: its id may be another's by now."""
+    """Return the process of a record, or None if it has ended and its id may be reused."""
     if "pid" not in record:
         return None
-    import psutil  # here: a deployed job has no psutil, and no servers of its own
+    import psutil  # here, because a deployed job has no psutil
 
     try:
         process = psutil.Process(record["pid"])
@@ -48,7 +48,7 @@ def running_process(record: Mapping[str, Any]) -> psutil.Process | None:
 
 
 def seconds_after_boot(process: psutil.Process) -> float:
-    """Return when a process started, in a number that a step of the clock does not change."""
+    """Return the start of a process relative to the boot, which is independent of the clock."""
     import psutil
 
     return process.create_time() - psutil.boot_time()

@@ -1,4 +1,7 @@
-"""What Ctrl-C and SIGTERM do to a program with a stream: the first stops it, the second ends it."""
+"""Handle Ctrl-C and SIGTERM in a program with a stream.
+
+The first signal stops the stream after its batch, and the second ends the program.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,16 @@ def stop_on_signal(
 ) -> Iterator[list[int]]:
     """Collect SIGINT and SIGTERM in a list instead of ending the program; restore handlers on exit.
 
-    A line on stderr answers the first signal. A second one ends this process and its JVM at once,
-    with exit code 128 + signal; a stream then resumes from its checkpoint. Enter it after opening
-    the session, because Spark installs its own handler with the session.
+    The first signal prints a line on stderr. A second signal ends this process and its JVM at once
+    with exit code 128 + signal, and the stream later resumes from its checkpoint. Open the session
+    first, because Spark installs its own handler.
 
     Args:
-        signals: The list, if other blocks of this program collect in it too.
-        at_once: The first signal also raises KeyboardInterrupt: there is no batch to finish.
+        signals: A list that other blocks of this program share.
+        at_once: Raise KeyboardInterrupt at the first signal, because there is no batch to finish.
     """
     received: list[int] = [] if signals is None else signals
-    stderr = os.dup(2)  # while a JVM starts, descriptor 2 is its log
+    stderr = os.dup(2)  # while a JVM starts, descriptor 2 is the JVM's log
     after = "" if at_once else " after this batch; press Ctrl-C again to stop at once"
     line = f"{WIPE if os.isatty(stderr) else ''}hudilab: stopping{after}\n"
 
@@ -42,7 +45,7 @@ def stop_on_signal(
         with suppress(OSError):  # print might be interrupted in the middle of a line
             os.write(stderr, line.encode())
         if at_once:
-            logging.disable()  # py4j would print a traceback of the call that this interrupts
+            logging.disable()  # py4j would print a traceback of the interrupted call
             raise KeyboardInterrupt
 
     before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}

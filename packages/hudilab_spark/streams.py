@@ -1,4 +1,4 @@
-"""Run a bounded stream to its end, and name the cause if it fails."""
+"""Run streams to their end, and raise an error with the cause if they fail."""
 
 from __future__ import annotations
 
@@ -26,24 +26,23 @@ def drain(
 ) -> StreamingQuery:
     """Wait until micro-batch number `batches` (from 1) is committed, then stop the query.
 
-    Without `batches`, wait until the query ends by itself, as it does with the trigger
-    `availableNow`. On a terminal, shows a progress bar. An interrupt stops the query too. The next
-    start resumes from the checkpoint.
+    Without `batches`, wait until the query ends, as with the trigger `availableNow`. A terminal
+    shows a progress bar. An interrupt also stops the query, and the next start resumes from the
+    checkpoint.
 
     Args:
-        deadline: In seconds.
-        signals: Those of `signals.stop_on_signal`; one stops the query after its current batch,
-            without an error.
+        deadline: Seconds.
+        signals: The list of `signals.stop_on_signal`; a signal stops the query after its current
+            batch, without an error.
 
     Raises:
-        StreamError: The query or its JVM ended early (the message gives the cause), or the deadline
-            passed.
+        StreamError: The query or its JVM ended early, or the deadline passed.
     """
     with _explained_java_end():
         try:
             _await_batch(query, batches, deadline, signals)
         finally:
-            # Also when a cell is interrupted: a query left running would compete with the next one.
+            # Also after an interrupted cell, because the query would compete with the next one.
             query.stop()
     return query
 
@@ -53,7 +52,7 @@ def _await_batch(
 ) -> None:
     ends = time.monotonic() + deadline
     shown = 0
-    # On a terminal only: a notebook shows stderr in red, and a log keeps each step.
+    # Only on a terminal, because a notebook shows stderr in red, and a log keeps each step.
     with tqdm(total=batches, unit="batch", desc="stream", disable=None) as bar:
         while True:
             done = batches_done(query)
@@ -78,7 +77,7 @@ def _await_batch(
 
 
 def run_until_end(queries: Sequence[StreamingQuery], signals: Sequence[int] = ()) -> None:
-    """Wait until all queries have ended by themselves, as `until_end` does."""
+    """Wait until all queries have ended, see `until_end`."""
     for _ in until_end(queries, signals):
         pass
 
@@ -86,13 +85,13 @@ def run_until_end(queries: Sequence[StreamingQuery], signals: Sequence[int] = ()
 def until_end(
     queries: Sequence[StreamingQuery], signals: Sequence[int] = ()
 ) -> Generator[None, None, None]:
-    """Yield periodically until all queries have ended by themselves, and once more after that.
+    """Yield periodically until all queries have ended, and once more after that.
 
-    If a query fails, the others keep running; the failure is printed to stderr at once. A signal in
-    `signals` (see `signals.stop_on_signal`) stops each query after its current batch.
+    If a query fails, its error is printed on stderr, and the others continue. A signal in `signals`
+    (see `signals.stop_on_signal`) stops each query after its current batch.
 
     Raises:
-        StreamError: A query failed (raised at the end, with each cause), or the JVM ended.
+        StreamError: A query failed, which is raised at the end, or the JVM ended.
     """
     failed: dict[StreamingQuery, StreamError] = {}
     with _explained_java_end():
@@ -116,7 +115,7 @@ def until_end(
 
 @contextmanager
 def _explained_java_end() -> Iterator[None]:
-    """Turn the errors of a connection without a JVM into one that says how the JVM ended."""
+    """Raise an error about the end of the JVM instead of errors about its connection."""
     try:
         yield
     except (Py4JError, ConnectionError):
@@ -141,7 +140,7 @@ def _report_failures(
 
 
 def _stop(query: StreamingQuery) -> None:
-    """Stop after the current batch; the next one may be cut off at its start, and is redone."""
+    """Stop a query after the current batch; the next batch may be interrupted and is repeated."""
     done, patience = batches_done(query), time.monotonic() + 60
     while query.isActive and query.status["isTriggerActive"] and batches_done(query) == done:
         if time.monotonic() > patience:
@@ -151,11 +150,11 @@ def _stop(query: StreamingQuery) -> None:
 
 
 def batches_done(query: StreamingQuery) -> int:
-    """Return how many batches the query has committed, according to its last progress."""
+    """Return the number of batches that the query has committed, from its last progress."""
     last = query.lastProgress
     if last is None:
         return 0
-    # Spark also reports that there was nothing to do, with the number of the batch to come.
+    # Spark also reports idle triggers, with the number of the next batch.
     return int(last["batchId"]) + ("addBatch" in last["durationMs"])
 
 
@@ -166,9 +165,9 @@ def _of(done: int, batches: int | None) -> str:
 def _end(query: StreamingQuery, done: int, batches: int | None) -> StreamError:
     failure = query.exception()
     why = "it was stopped" if failure is None else root_cause(str(failure))
-    if why.startswith("[INTERNAL_ERROR]"):  # Spark's words for whatever a source threw
+    if why.startswith("[INTERNAL_ERROR]"):  # Spark's message for any error of a source
         why = root_cause(_deepest(query))
-    full = "make room on the disks of the table, its checkpoint and Spark's temporary files"
+    full = "free space on the disks of the table, its checkpoint and Spark's temporary files"
     remedy = full if is_full(why) else "fix the cause"
     return StreamError(
         f"the stream ended after {_of(done, batches)}: {why}",
@@ -177,7 +176,7 @@ def _end(query: StreamingQuery, done: int, batches: int | None) -> StreamError:
 
 
 def _deepest(query: StreamingQuery) -> str:
-    """Return the deepest cause of a query's failure, in Java's words."""
+    """Return Java's message of the deepest cause of a query's failure."""
     thrown = query._jsq.exception().get()
     while (cause := thrown.getCause()) is not None:
         thrown = cause

@@ -1,4 +1,4 @@
-"""Prepare, check and reset the places of tables, on disk or S3, and give their paths to SQL."""
+"""Prepare, check and reset the folders of tables on a disk or S3, and return their SQL paths."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from hudilab.files import close_home, private_folder
 from hudilab.paths import TableLocation, local_path
 from hudilab.settings import Settings
 
-# SQL and Hudi's catalog read a path of these characters unchanged.
+# SQL and Hudi's catalog don't change paths with these characters.
 _LITERAL = re.compile(r"[\w/.:-]*")
 LESSONS = "lessons"  # the database that notebooks may write to and delete from
 
 
 def reset(
-    spark: SparkSession, settings: Settings, *places: TableLocation, quiet: bool = False
+    spark: SparkSession, settings: Settings, *locations: TableLocation, quiet: bool = False
 ) -> None:
-    """Delete a lesson's own tables with their checkpoints; first stop the session's streams.
+    """Stop the session's streams, then delete a lesson's tables with their checkpoints.
 
-    Prints the folder and the names of what it deleted, unless `quiet`. Only tables of the database
-    `lessons` are deleted, and none in a warehouse that is not the learner's (RUNTIME_ENV=AWS, or
-    Amazon's S3): there an existing table is an error.
+    Print the deleted tables and their folder, unless `quiet`. Only the learner's own tables in the
+    database `lessons` are deleted. With RUNTIME_ENV=AWS or Amazon's S3, an existing table is an
+    error.
 
     Raises:
-        TableError: A table may not be deleted; none has been deleted.
+        TableError: A table must not be deleted; raised before any deletion.
     """
-    for location in places:
+    for location in locations:
         if location.database != LESSONS:
             raise TableError(
                 f"{location.table} was not deleted: it is not a lesson's table",
@@ -44,7 +44,7 @@ def reset(
             )
     for query in spark.streams.active:
         query.stop()
-    folders = [uri for location in places for uri in _folders(spark, location)]
+    folders = [uri for location in locations for uri in _folders(spark, location)]
     existing = [uri for uri in folders if exists(spark, uri)]
     if existing and not _is_own(settings):
         raise TableError(
@@ -55,14 +55,14 @@ def reset(
     if quiet:
         return
     deleted = [
-        location.name for location in places if {location.table, location.checkpoint} & set(gone)
+        location.name for location in locations if {location.table, location.checkpoint} & set(gone)
     ]
     names = ", ".join(deleted) or "nothing, no table of this lesson is there"
-    print(f"reset in {places[0].table.rpartition('/')[0]}: {names}")
+    print(f"reset in {locations[0].table.rpartition('/')[0]}: {names}")
 
 
 def _is_own(settings: Settings) -> bool:
-    """Return whether the warehouse is the learner's: on this disk, or on an S3 of their own."""
+    """Return whether the warehouse is the learner's own, on a disk or an own S3 server."""
     if settings.runtime == "AWS":
         return False
     if settings.is_local:
@@ -73,7 +73,7 @@ def _is_own(settings: Settings) -> bool:
 
 
 def _folders(spark: SparkSession, location: TableLocation) -> list[str]:
-    """A table, its quarantine and the checkpoints of all streams that write to it."""
+    """Return the URIs of a table, its quarantine and the checkpoints of its streams."""
     folder = location.checkpoint.rpartition("/")[0]
     checkpoints = [f"{folder}/{name}" for name in names_in(spark, folder)]
     of_others = [uri for uri in checkpoints if uri.startswith(f"{location.checkpoint}-")]
@@ -83,16 +83,15 @@ def _folders(spark: SparkSession, location: TableLocation) -> list[str]:
 def sql_path(spark: SparkSession | None, uri: str) -> str:
     """Return a table's URI for the text of an SQL statement: `LOCATION '...'`, `path => '...'`.
 
-    SQL would end its text at an apostrophe, and Hudi's catalog looks for a table with a blank in
-    its path at `%20`. So a URI with such characters is replaced: the result leads to the same
-    folder, through a link of this process that is removed at its end.
+    An apostrophe would end SQL's text, and Hudi's catalog looks for a path with a blank at `%20`.
+    For such a path, return a link to the folder, which is removed at the end of this process.
 
     Args:
-        spark: The session that runs the statement. None: one without a metastore.
+        spark: The session that runs the statement; None for a session without a metastore.
 
     Raises:
-        TableError: The URI has such characters, and is on S3 or will be in a metastore, which
-            outlives the link.
+        TableError: The path has such characters, and it is on S3, or a metastore would keep the
+            link.
     """
     if _LITERAL.fullmatch(uri):
         return uri
@@ -101,19 +100,19 @@ def sql_path(spark: SparkSession | None, uri: str) -> str:
     if path is not None and not lasting:
         unsafe = next(part for part in (path, *path.parents) if not _LITERAL.fullmatch(part.name))
         link = f"file://{_link_to(unsafe) / path.relative_to(unsafe)}"
-        if _LITERAL.fullmatch(link):  # not if TMPDIR has such characters too
+        if _LITERAL.fullmatch(link):  # unless TMPDIR has such characters, too
             return link
     raise TableError(
-        f"Hudi cannot give a name to {uri}, because its path has blanks or special characters",
+        f"Hudi cannot register {uri}, because its path has blanks or special characters",
         "move the warehouse to a path without them",
     )
 
 
 @cache
 def _link_to(folder: Path) -> Path:
-    """Return a link to a folder, there or not, in a folder that goes with this process."""
+    """Return a link to a folder, in a temporary folder of this process."""
     made = Path(tempfile.mkdtemp(prefix="hudilab-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)  # the link, not what it leads to
+    atexit.register(shutil.rmtree, made, ignore_errors=True)  # the link, not its target
     (made / "linked").symlink_to(folder)
     return made / "linked"
 
@@ -126,9 +125,9 @@ def prepare(
     database: str = "",
     quiet: bool = False,
 ) -> TableLocation:
-    """Locate a table of this run (by default the configured one); print what was rewritten.
+    """Return the location of a table, by default the configured one; print the settings' notices.
 
-    A `run_id` gives the run a root of its own below the warehouse. `quiet` prints nothing.
+    A `run_id` is a separate folder in the warehouse. `quiet` prints nothing.
 
     Raises:
         PathError: A local warehouse is not writable; raised before anything is written.
@@ -138,12 +137,12 @@ def prepare(
     for notice in () if quiet else (settings.notice, *location.notices):
         if notice:
             print(notice)
-    check_place(location, settings)
+    check_location(location, settings)
     return location
 
 
-def check_place(location: TableLocation, settings: Settings) -> None:
-    """Raise PathError or S3Error if the place is not writable; leave nothing behind."""
+def check_location(location: TableLocation, settings: Settings) -> None:
+    """Raise PathError or S3Error if a table's location is not writable; leave no file behind."""
     check_writable(location, settings.home)
     if local_path(location.warehouse) is None:
         from hudilab_spark.s3 import check_warehouse
@@ -152,11 +151,10 @@ def check_place(location: TableLocation, settings: Settings) -> None:
 
 
 def check_writable(location: TableLocation, home: Path | None = None) -> None:
-    """Check that the table and its checkpoint can be created on this disk; S3 is not checked.
+    """Check that the table and its checkpoint can be created on a disk; skip S3.
 
-    Leaves nothing behind: it opens an unnamed file in the deepest existing directory. Permission
-    bits would not do: root passes them even on a read-only file system. The error names the lab's
-    home if that is what cannot be written.
+    It opens an unnamed file in the deepest existing directory, because root passes a check of
+    permission bits even on a read-only file system.
 
     Raises:
         PathError: the table or the checkpoint cannot be created.
@@ -188,7 +186,7 @@ def check_writable(location: TableLocation, home: Path | None = None) -> None:
 
 
 def make_home(home: Path) -> None:
-    """Create the lab's home, the folder for everything it writes.
+    """Create the lab's home, which contains all its output.
 
     Raises:
         PathError: the folder cannot be written.

@@ -138,7 +138,7 @@ def ledger_writer(spark: SparkSession, case: Case, location: TableLocation) -> W
         # The ledger decides when to compact, unless its caller does.
         when = {key: value for key, value in case.hudi.items() if key.startswith("hoodie.compact")}
         every = BESIDE_EVERY if case.beside else 1 if case.tidy else case.batches + 1
-        options |= {"tidy_every": every, "extra": when, "async_services": case.beside}
+        options |= {"services_every": every, "extra": when, "async_services": case.beside}
     sink = ExactlyOnceSink(spark, spec, location, source, case.batches, **options)
     return sink.write_batch
 

@@ -198,9 +198,9 @@ def test_a_slot_that_is_gone_is_named(
     wait_for(lambda: connector_problem(worker, "dropped") is not None, 60, "it")
     error = connector_problem(worker, "dropped")
     assert str(error) == (
-        "connector 'dropped' failed: the database has given up its slot, and with it changes that "
-        "were not read; register it with another name, which begins with a new snapshot of its "
-        "tables"
+        "connector 'dropped' failed: the database has dropped or invalidated its replication slot, "
+        "so unread changes are lost; register it with another name, which begins with a new "
+        "snapshot of its tables"
     )
     (anew,) = register(settings, {"name": "anew", "table.include.list": "public.dropped"})
     wait_for_ids(broker, anew, set(range(1, 21)))
@@ -305,7 +305,12 @@ def test_connect_without_a_broker_or_a_database_is_refused(
 ) -> None:
     other = replace(settings, home=tmp_path_factory.mktemp("empty"))
     start = "hudilab services start"
-    with refused(ServiceError, "Kafka is not running", remedy=f"start it with: {start} kafka"):
+    with refused(
+        ServiceError,
+        "Kafka, which stores",
+        "is not running",
+        remedy=f"start it with: {start} kafka",
+    ):
         start_connect(other)
     with refused(ServiceError, "Connect is not running", remedy=f"start it with: {start} connect"):
         register(other, {"table.include.list": "public.orders"})
@@ -340,7 +345,7 @@ def test_a_quiet_table_does_not_hold_back_the_log(
 def test_a_slot_that_was_given_up_is_named(
     settings: Settings, broker: Broker, db: Database, worker: Connect
 ) -> None:
-    """The last test: the slots of the others are given up, too."""
+    """The last test: the slots of the others are invalidated, too."""
     make(db, "behind", 10)
     own = {"name": "behind", "table.include.list": "public.behind"}
     (topic,) = register(settings, own)
@@ -356,8 +361,8 @@ def test_a_slot_that_was_given_up_is_named(
         run(db, fill, "SELECT pg_switch_wal()", "CHECKPOINT")
     worker.request("PUT", "/connectors/behind/resume")
     problem = connector_problem(worker, "behind")
-    assert_refusal(str(problem), "'behind'", "given up its slot", remedy=remedy)
-    with refused(ServiceError, "given up its slot", remedy=remedy):
+    assert_refusal(str(problem), "'behind'", "invalidated its replication slot", remedy=remedy)
+    with refused(ServiceError, "invalidated its replication slot", remedy=remedy):
         register(settings, own)
     # It goes on trying, so that nothing else shows.
     status = worker.status("behind")

@@ -126,7 +126,7 @@ def test_workers_that_do_not_register_are_named(
         (folder / "conf" / "spark-defaults.conf").write_text(secret)
 
     monkeypatch.setattr(service, "_start_master", start_and_lock)
-    monkeypatch.setattr(process, "PATIENCE", 6.0)
+    monkeypatch.setattr(process, "START_TIMEOUT", 6.0)
     with pytest.raises(ServiceError) as caught:
         start_cluster(
             alone,
@@ -236,7 +236,7 @@ def test_what_listens_there_is_another_thing(
         port = silent.getsockname()[1]
         monkeypatch.setenv("SPARK_MASTER_URL", f"spark://127.0.0.1:{port}")
         monkeypatch.setenv("SPARK_MASTER_WEBUI_PORT", str(port))
-        monkeypatch.setattr("hudilab_spark.cluster.ANSWER", 1.0)
+        monkeypatch.setattr("hudilab_spark.cluster.ANSWER_TIMEOUT", 1.0)
         with pytest.raises(SessionError) as caught:
             check_cluster(docker(settings), session_settings(docker(settings), ()))
     assert str(caught.value) == (

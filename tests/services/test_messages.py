@@ -612,7 +612,7 @@ def test_more_partitions_are_refused_if_offsets_order_the_rows(
     own.run()
     own.add_partitions(4)
     own.send_pairs(*values(3, "a"))
-    remedy = "copy its messages in their order to a new topic, .*change topic.name and table.name"
+    remedy = "copy its messages in order to a new topic, .*change topic.name and table.name"
     for start in (own.run, own.check):
         with pytest.raises(ConfigError, match=f"{GROWN}.*; {remedy}"):
             start()
@@ -695,7 +695,7 @@ def test_messages_that_retention_deletes(make: Make) -> None:
     admin = AdminClient(own.kafka.client_options())
     for future in admin.delete_records(parts).values():
         future.result(30)
-    remedy = 'resume without the lost ones: "source.options": "failOnDataLoss=false"'
+    remedy = 'resume without the lost messages: "source.options": "failOnDataLoss=false"'
     with pytest.raises(StreamError, match=f"messages of topic {own.topic} were deleted.*{remedy}"):
         own.run()
     own = make(source_options="failOnDataLoss=false")

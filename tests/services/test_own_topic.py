@@ -56,7 +56,7 @@ def make(spark: SparkSession, tmp_path: Path, settings: Settings, kafka: Access)
 @pytest.mark.deep
 def test_json(make: Make) -> None:
     own = make(quarantine="true")
-    assert own.check().endswith("before the first message is there; nothing was written")
+    assert own.check().endswith("before the first message arrives; nothing was written")
     own.send(*as_json(*GOOD), b"{", b'{"id": "seven"}', None)
     shown = own.check()
     for problem in ("it is not one JSON object", 'column id has "seven"', "it has no value (a tom"):
@@ -232,7 +232,7 @@ def test_the_command_shows_offsets_lag_and_messages(
     ("arguments", "failed", "remedy"),
     [
         (["no-such"], "no topic 'no-such' at ", "; create it, or fix topic.name"),
-        (["--tail", "3"], "0 are named", "; name one: hudilab topics --tail 3 TOPIC"),
+        (["--tail", "3"], "0 are named", "; choose one: hudilab topics --tail 3 TOPIC"),
         (["--servers", "b-1.example:9098"], "requires IAM", "the cluster's SASL/SCRAM servers"),
         (["--servers", "broker"], "'broker' is not host:port", "--servers localhost:9092"),
         (

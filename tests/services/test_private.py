@@ -231,7 +231,7 @@ def test_the_metastore_answers_nobody_else(home: Settings) -> None:
         # A Java client of this account is listed with its address mapped to one of IPv6.
         if Path("/proc/net/tcp6").exists():
             assert trouble(uri.replace("127.0.0.1", "[::ffff:127.0.0.1]")) == ""
-        refused = "what listens there is not a Hive metastore"
+        refused = "the server there is not a Hive metastore"
         answers = as_nobody(metastores=[uri])
         assert answers[uri] == refused
         assert answers[f"borrows {uri}"] == [57, refused]

@@ -304,7 +304,7 @@ def test_a_port_in_use_is_named(kind: Kind, home: Settings) -> None:
     stop(kind, home)
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        remedy = "; choose another with --port, or leave out --port to get a free one"
+        remedy = "; choose another with --port, or omit --port to get a free one"
         with refused(ServiceError, f"port {port} is in use", remedy=remedy):
             kind.start(home, port=port)
     assert find(kind, home) is None

@@ -1,4 +1,4 @@
-"""The lab's own servers, one module each; a name added here is a server that `hudilab` knows.
+"""The lab's own servers, each in a module with the name of its entry in `SPECS`.
 
 Start reading at `process.start`, which all servers share.
 """
@@ -15,12 +15,12 @@ Name = Literal["kafka", "s3", "cluster", "history", "metastore", "database", "co
 
 
 class Spec(NamedTuple):
-    """What distinguishes a server for `process`: its usual port, and its words in errors."""
+    """A server's usual port, and its terms in the errors of `process`."""
 
     port: int
     title: str
     ports: str
-    data: str = ""  # what it stores
+    data: str = ""  # a term for its data
     least_free: int = 0  # bytes
 
 
@@ -33,7 +33,7 @@ SPECS: dict[Name, Spec] = {
     "metastore": Spec(
         9083, "the metastore", "the metastore's port", "the metastore's database", 50_000_000
     ),
-    # Of which 200 MB are its log at rest.
+    # Its write-ahead log alone has 200 MB.
     "database": Spec(5432, "PostgreSQL", "PostgreSQL's port", "the database", 300_000_000),
     "connect": Spec(8083, "Kafka Connect", "Kafka Connect's port"),
 }
@@ -41,5 +41,5 @@ NAMES = tuple(SPECS)
 
 
 def service(name: Name) -> Service[Any]:
-    """Return the functions of a server; its module is loaded now, because most are slow to load."""
+    """Return the functions of a server; import its module only now, because most load slowly."""
     return cast("Service[Any]", import_module(f"{__name__}.{name}").SERVICE)

@@ -1,4 +1,4 @@
-"""Run a Spark standalone cluster on loopback: a master and its workers, from pyspark's own jars."""
+"""Run a Spark standalone cluster on loopback from pyspark's own jars: a master and its workers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Cluster(process.Server):
 
     @property
     def master(self) -> str:
-        """Return its address: spark://host:port."""
+        """Return the master's URL: spark://host:port."""
         return self.address
 
     @property
@@ -50,7 +50,7 @@ class Cluster(process.Server):
         return str(self.about["ui"])
 
     def describe(self) -> str:
-        """Return one line: where it listens, how large it is, and where it logs."""
+        """Return a line with address, size and log."""
         each = f"{self.about['cores']} cores and {self.about['memory']} MB"
         size = f"{len(self.workers)} workers of {each}"
         where = f"UI {self.ui}, process {self.pid}, log {self.log}"
@@ -65,9 +65,9 @@ def start_cluster(
     memory: str = "2g",
     port: int = 0,
 ) -> Cluster:
-    """Start a master and its workers, or return the running ones, once all workers are alive.
+    """Start a cluster, or return the running one, once all workers are alive.
 
-    Workers of a running cluster that have died are started again.
+    Dead workers of a running cluster are started again.
 
     Args:
         cores: cores that each worker offers to executors.
@@ -93,7 +93,7 @@ def start_cluster(
             raise process.another_runs(running)
         try:
             _start_workers(settings)
-        except BaseException:  # Ctrl-C, too: leave no process behind
+        except BaseException:  # also after Ctrl-C, leave no process behind
             stop_cluster(settings)
             raise
         if cluster := find_cluster(settings):
@@ -105,7 +105,7 @@ def start_cluster(
 
 
 def find_cluster(settings: Settings) -> Cluster | None:
-    """Return the cluster whose master runs in this home, or None."""
+    """Return this home's running cluster, or None."""
     cluster = process.find(settings, Cluster)
     if cluster is None:
         return None
@@ -114,20 +114,20 @@ def find_cluster(settings: Settings) -> Cluster | None:
 
 
 def stop_cluster(settings: Settings) -> int | None:
-    """End the cluster's applications, then its workers and its master; return its id, if it ran.
+    """End the cluster's applications, workers and master; return the master's process id, or None.
 
-    Only drivers that were started from this home are ended; others wait for another master.
+    Drivers from other homes are not ended; they wait for another master.
     """
     if running := find_cluster(settings):
         master = Master(running.master, running.ui)
-        # Without a master, a driver would wait for another one and never end.
+        # Without a master, a driver would wait for another master and never end.
         with suppress(ServiceError):
             for id in ids_running(master):
                 if driver := find_driver(settings.home, id):
                     end_driver(driver)
     for worker in read_record(settings.home, "cluster").get("workers", ()):
         process.end(running_process(worker))
-    # If it stayed, drivers would send its secret to any master that takes this port next.
+    # Otherwise drivers would send its secret to any later master at this port.
     conf = server_folder(settings.home, "cluster") / CONF
     (conf / "spark-defaults.conf").unlink(missing_ok=True)
     return process.stop(settings, "cluster")
@@ -163,7 +163,7 @@ def _start_master(settings: Settings, port: int, options: Mapping[str, int]) -> 
 
 
 def _start_workers(settings: Settings) -> None:
-    """Start all missing workers at once, and wait until the master lists every worker as alive."""
+    """Start all missing workers, and wait until the master lists every worker as alive."""
     folder = server_folder(settings.home, "cluster")
     about = read_record(settings.home, "cluster")
     workers, started = dict(enumerate(about["workers"], 1)), []
@@ -171,11 +171,11 @@ def _start_workers(settings: Settings) -> None:
         if running_process(workers.get(number, {})) is None:
             own = folder / f"worker-{number}"
             own.mkdir(exist_ok=True)
-            shutil.rmtree(own / "tmp", ignore_errors=True)  # of a worker that was killed
+            shutil.rmtree(own / "tmp", ignore_errors=True)  # of a killed worker
             program = ["worker.Worker", "--cores", str(about["cores"])]
             program += ["--memory", f"{about['memory']}m", "--work-dir", str(own / WORK)]
             program += ["--host", HOST, "--port", "0", "--webui-port", "0", about["address"]]
-            # Shuffled rows; Spark reads a path with a comma as two folders.
+            # For shuffle files. Spark would split a path at a comma into two folders.
             local = {} if "," in str(own) else {"SPARK_LOCAL_DIRS": str(own / "tmp")}
             started.append(_launch(settings, program, own / "worker.log", local))
             workers[number] = process.identity(started[-1])
@@ -186,7 +186,7 @@ def _start_workers(settings: Settings) -> None:
     def registered() -> bool:
         try:
             return len(worker_rows(master)) == int(about["count"])
-        except ServiceError:  # the master is busy: not ready yet
+        except ServiceError:  # the busy master isn't ready
             return False
 
     _wait(registered, started, f"all {about['count']} workers")

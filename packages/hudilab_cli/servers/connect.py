@@ -31,7 +31,7 @@ _LOGIN = (
     "KafkaConnect { org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule "
     'required file="users.properties"; };\n'
 )
-# What a client of the worker connects with: the worker itself, and what it starts for a connector.
+# Prefixes of the worker's own clients and of those that it starts for connectors.
 _CLIENTS = ("", "producer.", "consumer.", "admin.")
 
 
@@ -46,23 +46,23 @@ class Connect(process.Server):
         return self.folder / "netrc"
 
     def describe(self) -> str:
-        """Return one line: where it listens, which broker it uses, and where it logs."""
+        """Return a line with address, broker and log."""
         where = f"Kafka {self.about['broker']}, process {self.pid}, log {self.log}"
         return (
             f"connect at {self.address} (curl --netrc-file {shlex.quote(str(self.netrc))}), {where}"
         )
 
     def request(self, method: str, path: str, body: object = None) -> Any:
-        """Return the answer of the REST API, parsed.
+        """Return the parsed answer of the REST API.
 
         Raises:
             HTTPError: the worker refuses the request.
-            OSError: it does not answer.
+            OSError: the worker does not answer.
         """
         return _request(self.address, str(self.about["password"]), method, path, body)
 
     def status(self, name: str) -> dict[str, Any] | None:
-        """Return the states of a connector and its tasks, with traces; None if it's unknown."""
+        """Return the states of a connector and its tasks, with traces; None if it is unknown."""
         try:
             return dict(self.request("GET", f"/connectors/{quote(name, safe='')}/status"))
         except HTTPError as error:
@@ -86,23 +86,23 @@ def start_connect(settings: Settings, *, port: int = 0) -> Connect:
     broker = find_broker(settings)
     if broker is None:
         raise ServiceError(
-            "Kafka is not running, and Connect keeps its connectors and offsets there",
+            "Kafka, which stores Connect's connectors and offsets, is not running",
             "start it with: hudilab services start kafka",
         )
     access = broker.access()
 
-    def prepare(folder: Path) -> process.Plan:
+    def prepare(folder: Path) -> process.Launch:
         jars = _jars(settings)
         address = f"http://{HOST}:{process.server_port(settings, 'connect', port)}"
         secret = read_record(settings.home, "connect").get("password") or token_hex(20)
         _write_settings(settings, folder, address, secret, access)
-        # Files are named relative to the folder: no path can clash with the syntax of Java's.
+        # Relative file names, because a path could clash with Java's own syntax.
         flags = ["-Dlog4j2.configurationFile=log4j2.properties"]
         flags += ["-Djava.security.auth.login.config=jaas.conf"]
         main = ("org.apache.kafka.connect.cli.ConnectDistributed", "worker.properties")
         command = [*process.java_command(jars, *flags), *main]
         about = {"password": secret, "broker": access.servers}
-        return process.Plan(command, address, _answers(address, secret), about=about)
+        return process.Launch(command, address, _answers(address, secret), about=about)
 
     def fits(running: Connect) -> bool:
         return bool(running.about["broker"] == access.servers)
@@ -111,7 +111,7 @@ def start_connect(settings: Settings, *, port: int = 0) -> Connect:
 
 
 def find_connect(settings: Settings) -> Connect | None:
-    """Return the worker that runs in this home, or None."""
+    """Return this home's running worker, or None."""
     return process.find(settings, Connect)
 
 
@@ -121,7 +121,7 @@ def stop_connect(settings: Settings) -> int | None:
 
 
 def _jars(settings: Settings) -> list[Path]:
-    """Return the jars, after fetching those that are missing."""
+    """Fetch missing jars, and return all jars."""
     folder = settings.project / "jars"
     missing = [jar for jar in wanted(folder, ["connect"]) if problem(folder, jar)]
     if missing:
@@ -132,7 +132,7 @@ def _jars(settings: Settings) -> list[Path]:
 def _write_settings(
     settings: Settings, folder: Path, address: str, secret: str, access: Access
 ) -> None:
-    """Write the worker's files; all but the log's hold a password."""
+    """Write the worker's files, which contain a password except for the log's settings."""
     lines = process.render(settings, "connect.properties", port=process.port_of(address))
     login = {name.removeprefix("kafka."): text for name, text in access.spark_options().items()}
     for client in _CLIENTS:
@@ -155,7 +155,7 @@ def _request(address: str, secret: str, method: str, path: str, body: object = N
 
 
 def _answers(address: str, secret: str) -> Callable[[], bool]:
-    """Return a function that lists the connectors, which the worker can once it has joined."""
+    """Return a check that lists the connectors, which succeeds once the worker is ready."""
 
     def answers() -> bool:
         try:

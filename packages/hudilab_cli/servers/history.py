@@ -1,4 +1,4 @@
-"""Run Spark's history server on loopback: the web UI of applications that have ended."""
+"""Run Spark's history server, the web UI of finished applications, on loopback."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ class History(process.Server):
 
     @property
     def ui(self) -> str:
-        """Return its address: the URL of its web UI."""
+        """Return the URL of the web UI."""
         return self.address
 
     @property
     def events(self) -> str:
-        """Return the folder of event logs that it shows."""
+        """Return the folder of the event logs."""
         return str(self.about["events"])
 
     def describe(self) -> str:
-        """Return one line: where it listens, what it shows, and where it logs."""
+        """Return a line with address, event logs and log."""
         return f"history at {self.ui} of {self.events}, process {self.pid}, log {self.log}"
 
 
 def start_history(settings: Settings, events: str = "", *, port: int = 0) -> History:
-    """Start a history server, or return the running one, once it has read the event logs' folder.
+    """Start a history server, or return the running one, once it has read the event logs.
 
     Args:
-        events: the folder of event logs, on this disk or s3a://; by default `<home>/spark-events`,
-            where the lab's sessions write them.
+        events: the folder of event logs, a path or s3a://; by default `<home>/spark-events`, the
+            folder of the lab's sessions.
         port: 0 tries the last port used, then 18080, then any free port.
 
     Raises:
@@ -51,14 +51,14 @@ def start_history(settings: Settings, events: str = "", *, port: int = 0) -> His
     """
     events = events or str(settings.home / "spark-events")
 
-    def prepare(folder: Path) -> process.Plan:
+    def prepare(folder: Path) -> process.Launch:
         number = process.server_port(settings, "history", port)
         ui = f"http://{process.HOST}:{number}"
         jars = _write_conf(settings, folder, events, number)
         conf = folder / CONF
         command = spark.command(settings, ["history.HistoryServer"], conf, jars)
         about = {"events": events}
-        return process.Plan(command, ui, lambda: _has_looked(ui), spark.environment(conf), about)
+        return process.Launch(command, ui, lambda: _has_looked(ui), spark.environment(conf), about)
 
     def fits(running: History) -> bool:
         return running.events == events
@@ -82,7 +82,7 @@ def _write_conf(settings: Settings, folder: Path, events: str, port: int) -> lis
 
 
 def find_history(settings: Settings) -> History | None:
-    """Return the history server that runs in this home, or None."""
+    """Return this home's running history server, or None."""
     return process.find(settings, History)
 
 
@@ -92,11 +92,11 @@ def stop_history(settings: Settings) -> int | None:
 
 
 def _has_looked(ui: str) -> bool:
-    """Return whether the page shows when the logs were last read: it answers before they are."""
+    """Return whether the server has read the logs; its page answers earlier."""
     try:
         with open_directly(f"{ui}/", timeout=3) as page:
             return b"last-updated" in page.read()
-    except OSError:  # not ready yet
+    except OSError:  # not ready
         return False
 
 

@@ -1,4 +1,4 @@
-"""Run an Apache Kafka broker in KRaft mode on loopback, from the jars of group `broker`."""
+"""Run an Apache Kafka broker in KRaft mode on loopback from the jars of group `broker`."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ class Broker(process.Server):
 
     @property
     def ca(self) -> Path | None:
-        """Return the certificate to trust; None if clients need no TLS and user."""
+        """Return the CA certificate; None if clients need neither TLS nor a user."""
         return self.folder / CA if self.about["users"] else None
 
     @property
     def client_file(self) -> Path:
-        """Return the `--command-config` file for Kafka's tools; mode 0600, as it has a password."""
+        """Return the `--command-config` file for Kafka's tools, with a password; mode 0600."""
         return self.folder / "client.properties"
 
     def describe(self) -> str:
-        """Return one line: where it listens, with which protocol, and where it logs."""
+        """Return a line with address, protocol and log."""
         protocol = f"SASL_SSL, certificate {self.ca}" if self.ca else "SASL_PLAINTEXT"
         return f"kafka at {self.address} ({protocol}), process {self.pid}, log {self.log}"
 
     def access(self) -> Access:
-        """Return the lab's own access, which works without TLS even if users need it."""
+        """Return the lab's own access, which needs no TLS even if users do."""
         return broker_access(self.about)
 
 
@@ -71,13 +71,12 @@ def start_broker(
 ) -> Broker:
     """Start a broker, or return the running one, once it answers a metadata request.
 
-    Its data is kept in `<home>/services/kafka`. The lab logs in with its own password, which
-    `Broker.access` returns.
+    Its data is in `<home>/services/kafka`. The lab has its own login, see `Broker.access`.
 
     Args:
         port: 0 tries the last port used, then 9092, then any free port.
-        users: names and passwords; clients then need TLS and SASL SCRAM-SHA-512 on this port. If
-            such a broker is already running, the users are added to it.
+        users: passwords by name; clients then need TLS and SASL SCRAM-SHA-512 on this port. The
+            users are added to a running broker.
 
     Raises:
         ServiceError: the port is in use, the disk is full, the broker is not ready in time, or the
@@ -86,8 +85,8 @@ def start_broker(
         JavaError: no suitable Java is found.
     """
 
-    def prepare(folder: Path) -> process.Plan:
-        # Files are named relative to the folder: Kafka and log4j2 end a path at a comma.
+    def prepare(folder: Path) -> process.Launch:
+        # Relative file names, because Kafka and log4j2 end a path at a comma.
         java = process.java_command(verify(settings.project / "jars", ["broker"]))
         java += ["-Dlog4j2.configurationFile=log4j2.properties"]
         process.check_disk(settings, "kafka", folder)
@@ -99,7 +98,7 @@ def start_broker(
             _format(java, folder)
         about = {"users": bool(users), "lab": lab, "password": secret}
         command = [*java, "kafka.Kafka", "server.properties"]
-        return process.Plan(command, address, _answers(broker_access(about)), about=about)
+        return process.Launch(command, address, _answers(broker_access(about)), about=about)
 
     def fits(running: Broker) -> bool:
         return bool(users) == bool(running.ca)
@@ -111,19 +110,19 @@ def start_broker(
 
 
 def find_broker(settings: Settings) -> Broker | None:
-    """Return the broker that runs on this home's data, or None."""
+    """Return this home's running broker, or None."""
     return process.find(settings, Broker)
 
 
 def stop_broker(settings: Settings) -> int | None:
-    """Stop the broker cleanly, keeping its data; return its process id, or None if none ran."""
+    """Stop the broker cleanly and keep its data; return its process id, or None if none ran."""
     return process.stop(settings, "kafka")
 
 
 def _write_settings(
     settings: Settings, folder: Path, address: str, lab: str, secret: str, users: bool
 ) -> None:
-    """Write the broker's files; with users, it listens on `address` for them, with TLS."""
+    """Write the broker's files; with `users`, the listener at `address` requires TLS."""
     values = {
         "users": process.port_of(address),
         "lab": process.port_of(lab),
@@ -141,16 +140,16 @@ def _write_settings(
 
 
 def _make_certificates(folder: Path) -> None:
-    """Write `ca.pem` and `server.pem`, unless they exist: the latter has the server's private key.
+    """Write `ca.pem` and, with the server's private key, `server.pem`, unless they exist.
 
-    Clients that trust an existing `ca.pem` go on trusting the broker.
+    Clients with an existing `ca.pem` still trust the broker.
     """
     ca_file, server_file = folder / CA, folder / "server.pem"
     if ca_file.exists() and server_file.exists():
         return
     ca = trustme.CA(organization_name="Hudi Streaming Lab")
     server = ca.issue_cert("localhost", HOST)
-    # Kafka reads a key in PKCS 8 only.
+    # Kafka reads keys only in PKCS 8.
     key = load_pem_private_key(server.private_key_pem.bytes(), None)
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     chain = [blob.bytes() for blob in (*server.cert_chain_pems, ca.cert_pem)]
@@ -159,9 +158,9 @@ def _make_certificates(folder: Path) -> None:
 
 
 def _new_id() -> str:
-    """Return an id as Kafka makes them: 16 bytes, and not a reserved value.
+    """Return a cluster id in Kafka's format: 16 bytes that are not a reserved value.
 
-    A version 4 UUID never is reserved. Kafka's tools would parse a leading '-' as an option.
+    A version 4 UUID is never reserved. Kafka's tools would parse a leading '-' as an option.
     """
     while True:
         id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -170,7 +169,7 @@ def _new_id() -> str:
 
 
 def _format(java: Sequence[str], folder: Path) -> None:
-    """Format the data folder; needed only before the first start."""
+    """Format the data folder before the first start."""
     log, tool = folder / "kafka.log", ("kafka.tools.StorageTool", "format")
     done = run_quietly([*java, *tool, "-t", _new_id(), "-c", "server.properties"], cwd=folder)
     if done.returncode:
@@ -180,7 +179,7 @@ def _format(java: Sequence[str], folder: Path) -> None:
 
 
 def _answers(client: Access) -> Callable[[], bool]:
-    """Return a function that asks the broker for its metadata."""
+    """Return a check that requests the broker's metadata."""
     quiet = client.client_options() | {"log_level": 0, "reconnect.backoff.max.ms": 200}
     admin = None
 
@@ -191,20 +190,20 @@ def _answers(client: Access) -> Callable[[], bool]:
         admin = admin or AdminClient(quiet)
         try:
             return bool(admin.list_topics(timeout=1).brokers)
-        except KafkaException:  # not ready yet
+        except KafkaException:  # not ready
             return False
 
     return answers
 
 
 def _add_user(client: Access, user: str, password: str) -> None:
-    """Add a user by a request: every account on the machine could read a command's arguments."""
+    """Add a user by a request, because other accounts could read a command's arguments."""
     admin = AdminClient(client.client_options() | {"log_level": 0})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     wanted = UserScramCredentialUpsertion(user, info, password.encode())
     for future in admin.alter_user_scram_credentials([wanted]).values():
         try:
-            future.result(process.PATIENCE)
+            future.result(process.START_TIMEOUT)
         except (KafkaException, TimeoutError) as error:
             raise ServiceError(
                 f"Kafka did not add user {user!r} ({str(error) or 'no answer'})",

@@ -1,4 +1,4 @@
-"""Run Apache Hive's metastore on loopback, from pyspark's own jars: a catalog of tables by name."""
+"""Run Apache Hive's metastore on loopback from pyspark's own jars."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hudilab_spark.conf import METASTORE_GROUP
 from hudilab_spark.java import spark_home
 
 PROGRAM = Path(__file__).with_name("Metastore.java")
-# Of Spark's jars, those that Hive's metastore needs: with all of them it starts more slowly.
+# The metastore's own part of Spark's jars; with all jars, it starts more slowly.
 JARS = (
     *("antlr-runtime", "bonecp", "commons-", "datanucleus-", "derby-", "guava", "hadoop-client-"),
     *("hive-", "HikariCP", "jackson-", "jakarta.servlet", "janino", "javax.jdo", "jcl-", "jdo-"),
     *("libfb303", "libthrift", "log4j-", "slf4j-", "transaction-api"),
 )
-# These jars come with a package whose hash is pinned: Java need not verify their classes again,
-# which is a fifth of the start.
+# The hash of the jars' package is pinned, so Java needn't verify their classes, which takes a fifth
+# of the start.
 TRUSTED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 
 
@@ -33,8 +33,8 @@ class Metastore(process.Server):
 def start_metastore(settings: Settings, *, port: int = 0) -> Metastore:
     """Start a metastore, or return the running one, once it answers a request.
 
-    Its database, an embedded Derby, is kept in `<home>/services/metastore`. Port 0 tries the last
-    port used, then 9083, then any free port.
+    Its embedded Derby database is in `<home>/services/metastore`. Port 0 tries the last port, then
+    9083, then any free port.
 
     Raises:
         ServiceError: the port is in use, the disk is full, the server is not ready in time, or the
@@ -42,27 +42,27 @@ def start_metastore(settings: Settings, *, port: int = 0) -> Metastore:
         JavaError: no suitable Java is found.
     """
 
-    def prepare(folder: Path) -> process.Plan:
+    def prepare(folder: Path) -> process.Launch:
         process.check_disk(settings, "metastore", folder)
         number = process.server_port(settings, "metastore", port)
         uri = f"{SCHEME}{process.HOST}:{number}"
-        return process.Plan(_command(settings, folder, number), uri, lambda: not trouble(uri))
+        return process.Launch(_command(settings, folder, number), uri, lambda: not trouble(uri))
 
     return process.start(settings, Metastore, port, prepare)
 
 
 def find_metastore(settings: Settings) -> Metastore | None:
-    """Return the metastore that runs in this home, or None."""
+    """Return this home's running metastore, or None."""
     return process.find(settings, Metastore)
 
 
 def stop_metastore(settings: Settings) -> int | None:
-    """Stop the metastore, keeping its database; return its process id, or None if none ran."""
+    """Stop the metastore and keep its database; return its process id, or None if none ran."""
     return process.stop(settings, "metastore")
 
 
 def _command(settings: Settings, folder: Path, port: int) -> list[str]:
-    """Return the server's command, and write the files that it reads."""
+    """Write the server's files, and return its command."""
     process.copy_settings(settings, "log4j2.properties", folder)
     shutil.copyfile(PROGRAM, folder / PROGRAM.name)
     jars = (jar for jar in sorted((spark_home() / "jars").iterdir()) if jar.name.startswith(JARS))
@@ -76,7 +76,7 @@ def _command(settings: Settings, folder: Path, port: int) -> list[str]:
 
 
 def command(port: int) -> None:
-    """Start a Hive metastore, in which other programs find the tables by name."""
+    """Start a Hive metastore, which registers the tables for other programs."""
     server = start_metastore(load_settings(), port=port)
     print(server.describe())
     print(f'group {METASTORE_GROUP!r} of the settings: "uri": "{server.address}"')

@@ -1,7 +1,6 @@
-"""Background servers, one of each kind per home: start, wait for, find and stop them.
+"""Start, wait for, find and stop background servers, of which a home has one of each kind.
 
-All servers share this code. They outlive the command that started them. What runs is in their
-records, `<home>/services/<name>.json`.
+Servers outlive the command that started them. Their records are `<home>/services/<name>.json`.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ from hudilab_spark.server_records import (
 )
 
 HOST = "127.0.0.1"
-PATIENCE = 60.0  # seconds to wait for a server to answer
-TURN = 120.0  # seconds to wait for another starter; no server takes this long to start
-# A small heap and a fast start: a lesson's servers share two cores with Spark.
+START_TIMEOUT = 60.0  # seconds to wait for a server to answer
+TURN = 120.0  # seconds to wait for another program that starts the same server
+# A small heap and a fast start, because a lesson's servers share two cores with Spark.
 JVM = (
     *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
     *("-Duser.timezone=UTC", "-Duser.language=en", "-Duser.country=US"),
@@ -55,22 +54,24 @@ class PortTaken(ServiceError):
 class Server:
     """A running server.
 
-    `address` is what its clients connect to: host:port, or a URL. `about` is its whole record.
+    Attributes:
+        address: The clients' address: host:port, or a URL.
+        about: The whole record.
     """
 
     name: ClassVar[Name]
     address: str
     pid: int
     log: Path
-    about: Mapping[str, Any] = field(repr=False)  # may hold a password
+    about: Mapping[str, Any] = field(repr=False)  # may contain a password
 
     @property
     def folder(self) -> Path:
-        """Return the folder with its data and settings."""
+        """Return the folder with the server's data and settings."""
         return Path(self.about["data"])
 
     def describe(self) -> str:
-        """Return one line: where it listens and logs."""
+        """Return a line with address and log."""
         return f"{self.name} at {self.address}, process {self.pid}, log {self.log}"
 
 
@@ -78,28 +79,25 @@ S = TypeVar("S", bound=Server)
 
 
 class Service(NamedTuple, Generic[S]):
-    """What can be done with a server."""
+    """The functions of a server's module."""
 
     start: Callable[..., S]
     find: Callable[[Settings], S | None]
     stop: Callable[[Settings], int | None]
 
 
-class Plan(NamedTuple):
-    """What a server's module prepares: how to start it, and how to check that it answers."""
+class Launch(NamedTuple):
+    """A server's command, and the check that it answers."""
 
     command: Sequence[str]
     address: str
     answers: Callable[[], bool]
-    env: Mapping[str, str] | None = None  # by default, this process's own
+    env: Mapping[str, str] | None = None  # by default this process's own
     about: Mapping[str, Any] = {}  # for its record
 
 
 class Launched(NamedTuple):
-    """A server that was started.
-
-    `mark` is the size of its log before the start, in bytes.
-    """
+    """A started server; `mark` is the size of its log before the start, in bytes."""
 
     process: psutil.Popen
     log: Path
@@ -113,13 +111,13 @@ def start(
     settings: Settings,
     kind: type[S],
     port: int,
-    prepare: Callable[[Path], Plan],
+    prepare: Callable[[Path], Launch],
     fits: Callable[[S], bool] = lambda _: True,
 ) -> S:
-    """Return the home's server of a kind: the running one, else a new one, once it answers.
+    """Return the home's running server of a kind, or start one and wait until it answers.
 
-    `prepare` gets the server's folder. If two programs start it at the same time, the second gets
-    the first one's server. A failure leaves no server behind.
+    `prepare` gets the server's folder. If two programs start a server at the same time, both get
+    the same server. A failure leaves no server behind.
 
     Raises:
         ServiceError: the running server does not fit, or the new one ended as soon as it answered.
@@ -140,7 +138,7 @@ def start(
     return server
 
 
-def _begin(settings: Settings, name: Name, folder: Path, plan: Plan) -> None:
+def _begin(settings: Settings, name: Name, folder: Path, plan: Launch) -> None:
     server = launch(plan.command, folder / f"{name}.log", plan.env)
     record(settings, name, server, plan.address, **plan.about)
     what = f"{SPECS[name].title} did not answer at {plan.address}"
@@ -148,7 +146,7 @@ def _begin(settings: Settings, name: Name, folder: Path, plan: Plan) -> None:
 
 
 def another_runs(server: Server) -> ServiceError:
-    """Return the error of a start whose options differ from the running server's."""
+    """Return the error for a start with other options than the running server's."""
     return ServiceError(
         f"{server.describe()} is already running with other settings",
         f"stop it with: hudilab services stop {server.name}",
@@ -157,7 +155,7 @@ def another_runs(server: Server) -> ServiceError:
 
 @contextmanager
 def starting(settings: Settings, name: Name) -> Iterator[Path]:
-    """Create the server's folder and hold the right to start it; a second starter waits here.
+    """Create the server's folder and lock its start; a second program waits for the lock.
 
     Raises:
         ServiceError: the folder is not writable, or the wait exceeds TURN.
@@ -192,11 +190,11 @@ def _locked(descriptor: int) -> bool:
 
 
 def retry(settings: Settings, name: Name, begin: Callable[[], None]) -> None:
-    """Start a server, retrying up to twice if a port was taken; a failure leaves none behind."""
+    """Start a server, with two retries if its port is taken; a failure leaves none behind."""
     for last in (False, False, True):
         try:
             begin()
-        except BaseException as error:  # Ctrl-C, too: leave no process behind
+        except BaseException as error:  # also after Ctrl-C, leave no process behind
             stop(settings, name)
             if last or not isinstance(error, PortTaken):
                 raise
@@ -205,7 +203,7 @@ def retry(settings: Settings, name: Name, begin: Callable[[], None]) -> None:
 
 
 def find(settings: Settings, kind: type[S]) -> S | None:
-    """Return the home's server of a kind, or None if its record's process has ended."""
+    """Return the home's running server of a kind, or None."""
     about = read_record(settings.home, kind.name)
     if running_process(about) is None:
         return None
@@ -213,7 +211,7 @@ def find(settings: Settings, kind: type[S]) -> S | None:
 
 
 def stop(settings: Settings, name: Name, how: int = signal.SIGTERM) -> int | None:
-    """Stop the home's server, keeping its data; return its process id, or None if none ran."""
+    """Stop the home's server and keep its data; return its process id, or None if none ran."""
     return end(running_process(read_record(settings.home, name)), how)
 
 
@@ -230,7 +228,7 @@ def end(process: psutil.Process | None, how: int = signal.SIGTERM) -> int | None
     return process.pid
 
 
-# --- what a server's module needs to start it
+# --- helpers of a server's module
 
 
 def check_disk(settings: Settings, name: Name, folder: Path) -> None:
@@ -264,17 +262,17 @@ def render(settings: Settings, template: str, **values: object) -> dict[str, str
 
 
 def write_settings(file: Path, pairs: Mapping[str, str]) -> None:
-    """Write a server's settings; they may hold a secret."""
+    """Write a server's settings, which may contain a secret."""
     write_private(file, properties(pairs))
 
 
 def copy_settings(settings: Settings, name: str, folder: Path) -> None:
-    """Copy a file of conf/services to the folder where the server looks for it."""
+    """Copy a file of conf/services to the server's folder."""
     shutil.copyfile(settings.conf_file(f"services/{name}"), folder / name)
 
 
 def launch(command: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> Launched:
-    """Start `command` in a session of its own and in its log's folder; append its output there."""
+    """Start `command` in a new session and its log's folder; append its output to the log."""
     with log.open("ab") as out:
         before = out.tell()
         process = psutil.Popen(
@@ -296,7 +294,7 @@ def record(settings: Settings, name: Name, server: Launched, address: str, **abo
 
 
 def write_record(settings: Settings, name: Name, about: Mapping[str, Any]) -> None:
-    """Write a record, which may hold a password: mode 0600."""
+    """Write a record, with mode 0600 because of its password."""
     write_private(record_file(settings.home, name), json.dumps(about, indent=2) + "\n")
 
 
@@ -315,13 +313,13 @@ def wait_until(
     """Wait until `ready` returns True; fail at once if one of the servers ends.
 
     Args:
-        what: what has not happened if the wait exceeds PATIENCE, for the error text.
+        what: the start of the error if the wait exceeds START_TIMEOUT.
 
     Raises:
         PortTaken: a server ended because its port was in use.
-        ServiceError: a server ended for another reason, or the wait exceeded PATIENCE.
+        ServiceError: a server ended for another reason, or the wait exceeded START_TIMEOUT.
     """
-    ends = time.monotonic() + PATIENCE
+    ends = time.monotonic() + START_TIMEOUT
     while True:
         for server in started:
             if (code := server.process.poll()) is not None:
@@ -333,19 +331,20 @@ def wait_until(
             return
         if time.monotonic() > ends:
             logs = ", ".join(str(server.log) for server in started)
-            raise ServiceError(f"{what} within {PATIENCE:.0f} s", f"see {logs}, then start again")
+            problem = f"{what} within {START_TIMEOUT:.0f} s"
+            raise ServiceError(problem, f"see {logs}, then start again")
         time.sleep(0.05)
 
 
 def why_ended(name: Name, text: str, code: int, log: Path) -> ServiceError:
-    """Return the error for a server that has ended: from its output, exit code and log."""
+    """Return the error for a server that has ended, from its output, exit code and log."""
     spec = SPECS[name]
     if "No space left on device" in text:
         problem = f"the disk of {log.parent} is full"
         return ServiceError(problem, f"free space, or set HUDILAB_HOME (log: {log})")
     if "Address already in use" in text or "Failed to bind" in text:
         return PortTaken(f"another program took {spec.ports}", f"start again (log: {log})")
-    # Of Spark's servers there are several: their logs are named after them.
+    # Spark has several servers, and their logs have their names.
     title = f"Spark's {log.stem}" if "Spark" in spec.ports else spec.title
     return ServiceError(f"{title} exited with code {code}: {complaint(text)}", f"see {log}")
 
@@ -365,14 +364,14 @@ def port_of(address: str) -> int:
 
 
 def free_port() -> int:
-    """Return a loopback port that is free now."""
+    """Return a currently free loopback port."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
 def server_port(settings: Settings, name: Name, port: int) -> int:
-    """Return `port`; if it is 0, the server's last port, its usual one, or any free one.
+    """Return `port`, or if it is 0, the server's last port, its usual port or any free port.
 
     Raises:
         ServiceError: `port` is in use.
@@ -382,7 +381,7 @@ def server_port(settings: Settings, name: Name, port: int) -> int:
 
 
 def choose_port(port: int, *usual: int) -> int:
-    """Return `port`; if it is 0, the first free one of `usual`, else any free port.
+    """Return `port`, or if it is 0, the first free port of `usual` or any free port.
 
     Raises:
         ServiceError: `port` is in use.
@@ -390,22 +389,22 @@ def choose_port(port: int, *usual: int) -> int:
     if port and in_use(port):
         raise ServiceError(
             f"port {port} is in use",
-            "choose another with --port, or leave out --port to get a free one",
+            "choose another with --port, or omit --port to get a free one",
         )
     free = (choice for choice in usual if choice and not in_use(choice))
     return port or next(free, 0) or free_port()
 
 
 def in_use(port: int) -> bool:
-    """Return whether the loopback port is taken or may not be bound."""
+    """Return whether the loopback port is taken or can't be bound."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError:
             return True
-    # If a program listens on all addresses, some systems let another one bind this address.
+    # Some systems let a program bind this address while another listens on all addresses.
     with socket.socket() as client:
         client.settimeout(1)
-        # The system may pick this very port for the client and connect the socket to itself.
+        # The system may choose the same port for the client and connect the socket to itself.
         return client.connect_ex((HOST, port)) == 0 and client.getsockname()[1] != port

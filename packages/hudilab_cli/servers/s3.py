@@ -1,4 +1,4 @@
-"""Run S3Proxy, an S3 server that keeps objects as plain files, from the jars of group `s3proxy`."""
+"""Run S3Proxy, an S3 server that stores objects as files, from the jars of group `s3proxy`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hudilab_spark.jars import verify
 from hudilab_spark.server_records import server_folder
 
 BUCKET = PROFILE = "hudilab"
-# These override a profile's keys, and belong to another server.
+# Variables that would override the profile's keys with those of another server.
 _OTHER_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
@@ -32,20 +32,20 @@ class S3Server(process.Server):
 
     @property
     def endpoint(self) -> str:
-        """Return its address: a URL."""
+        """Return the server's URL."""
         return self.address
 
     @property
     def credentials(self) -> Path:
-        """Return the file with its keys, of mode 0600."""
+        """Return the file with the server's keys; mode 0600."""
         return self.folder / "credentials"
 
     def describe(self) -> str:
-        """Return one line: where it listens and logs."""
+        """Return a line with address, bucket and log."""
         return f"s3 at {self.address}, bucket {BUCKET}, process {self.pid}, log {self.log}"
 
     def env(self) -> dict[str, str]:
-        """Return the AWS variables that point S3 clients here; the key file has mode 0600."""
+        """Return the AWS variables for S3 clients of this server."""
         return {
             "AWS_ENDPOINT_URL_S3": self.endpoint,
             "AWS_SHARED_CREDENTIALS_FILE": str(self.credentials),
@@ -53,7 +53,7 @@ class S3Server(process.Server):
         }
 
     def use(self, env: MutableMapping[str, str] = os.environ) -> None:
-        """Point this process's S3 clients here, and drop any other keys."""
+        """Set the variables for this process's S3 clients, and delete other keys."""
         for name in _OTHER_KEYS:
             env.pop(name, None)
         env.update(self.env())
@@ -62,8 +62,8 @@ class S3Server(process.Server):
 def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
     """Start a server, or return the running one, once it answers a request.
 
-    Its data is kept in `<home>/services/s3`. The first start creates keys and bucket `hudilab`.
-    Port 0 tries the last port used, then 9000, then any free port.
+    Its data is in `<home>/services/s3`. The first start creates keys and bucket `hudilab`. Port 0
+    tries the last port, then 9000, then any free port.
 
     Raises:
         ServiceError: the port is in use, the disk is full, the server is not ready in time, or the
@@ -72,28 +72,28 @@ def start_s3(settings: Settings, *, port: int = 0) -> S3Server:
         JavaError: no suitable Java is found.
     """
 
-    def prepare(folder: Path) -> process.Plan:
+    def prepare(folder: Path) -> process.Launch:
         jars = verify(settings.project / "jars", ["s3proxy"])
         process.check_disk(settings, "s3", folder / "data")
         address = f"http://{HOST}:{process.server_port(settings, 's3', port)}"
         command = _command(settings, folder, jars, address)
-        return process.Plan(command, address, _answers(address, *_keys(folder)))
+        return process.Launch(command, address, _answers(address, *_keys(folder)))
 
     return process.start(settings, S3Server, port, prepare)
 
 
 def find_s3(settings: Settings) -> S3Server | None:
-    """Return the server that runs on this home's data, or None."""
+    """Return this home's running server, or None."""
     return process.find(settings, S3Server)
 
 
 def stop_s3(settings: Settings) -> int | None:
-    """Stop the server cleanly, keeping its data; return its process id, or None if none ran."""
+    """Stop the server cleanly and keep its data; return its process id, or None if none ran."""
     return process.stop(settings, "s3")
 
 
 def serve(settings: Settings, address: str) -> NoReturn:
-    """Replace this process with the server at a URL, on the same data and keys.
+    """Replace this process with a server at a URL, with the same data and keys.
 
     Raises:
         ServiceError: the disk is full.
@@ -104,12 +104,12 @@ def serve(settings: Settings, address: str) -> NoReturn:
     jars = verify(settings.project / "jars", ["s3proxy"])
     process.check_disk(settings, "s3", folder / "data" / BUCKET)
     command = _command(settings, folder, jars, address)
-    os.chdir(folder)  # as for a launched server: file names are relative to it
+    os.chdir(folder)  # file names are relative to the folder
     os.execv(command[0], command)
 
 
 def _command(settings: Settings, folder: Path, jars: Sequence[Path], address: str) -> list[str]:
-    """Return the server's command, and write the files that it reads."""
+    """Write the server's files, and return its command."""
     process.copy_settings(settings, "logback.xml", folder)
     access, secret = _keys(folder)
     lines = process.render(
@@ -121,7 +121,7 @@ def _command(settings: Settings, folder: Path, jars: Sequence[Path], address: st
         data=folder / "data",
     )
     process.write_settings(folder / "s3proxy.conf", lines)
-    # Relative to the server's folder: no path can clash with Java's syntax for lists and URLs.
+    # Relative file names, because a path could clash with Java's syntax for lists and URLs.
     run = "-Dlogback.configurationFile=logback.xml", "org.gaul.s3proxy.Main"
     return [*process.java_command(jars), *run, "--properties", "s3proxy.conf"]
 
@@ -153,13 +153,13 @@ def _keys(folder: Path) -> tuple[str, str]:
 
 
 def _answers(address: str, access: str, secret: str) -> Callable[[], bool]:
-    """Return a function that lists the server's buckets, and creates ours if it is missing."""
+    """Return a check that lists the buckets, and creates the lab's if it is missing."""
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.session import get_session
 
     haste = Config(connect_timeout=2, read_timeout=10, retries={"total_max_attempts": 1})
-    # Use nothing from the environment: its profile, keys and region may be for other servers.
+    # Ignore the environment, whose profile, keys and region may be for other servers.
     client: Any = get_session({"profile": (None, None, None, None)}).create_client(
         "s3",
         region_name="us-east-1",
@@ -177,7 +177,7 @@ def _answers(address: str, access: str, secret: str) -> Callable[[], bool]:
             if BUCKET not in [bucket["Name"] for bucket in buckets]:
                 client.create_bucket(Bucket=BUCKET)
             return True
-        except (BotoCoreError, ClientError):  # not ready yet
+        except (BotoCoreError, ClientError):  # not ready
             return False
 
     return answers

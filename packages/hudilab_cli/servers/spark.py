@@ -1,4 +1,4 @@
-"""Start Spark's own servers from pyspark's jars: code that master, worker and history share."""
+"""Commands and settings that Spark's master, worker and history server share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hudilab_spark.java import ARCHIVE, archive_options, class_path, find_java, 
 
 
 def write_conf(settings: Settings, folder: Path, defaults: Mapping[str, str]) -> None:
-    """Write a Spark server's settings, `defaults` and logging, to `conf` in its folder."""
+    """Write a Spark server's `defaults` and logging settings to `conf` in its folder."""
     conf = folder / CONF
     conf.mkdir(parents=True, exist_ok=True)
     process.copy_settings(settings, "log4j2.properties", conf)
@@ -26,25 +26,25 @@ def write_conf(settings: Settings, folder: Path, defaults: Mapping[str, str]) ->
 def command(
     settings: Settings, program: Sequence[str], conf: Path, jars: Sequence[Path] = ()
 ) -> list[str]:
-    """Return the command of a server of Spark's on loopback.
+    """Return the command of a Spark server on loopback.
 
     Args:
-        program: a class below `org.apache.spark.deploy`, then its arguments.
-        jars: what it needs on its class path besides Hudi's and Spark's jars.
+        program: a class in `org.apache.spark.deploy`, then its arguments.
+        jars: further jars of the class path, after those of Hudi and Spark.
     """
     kind, *arguments = program
     home, known = find_java().home, settings.project / "jars"
     # The same prefix as a session's class path, so that the archive of classes fits both.
     path = f"{class_path([*verify(known, ['core']), *jars])}{os.pathsep}{conf}"
-    # No retry on other ports: if the port has been taken in the meantime, fail.
+    # Fail instead of trying other ports, if the port was taken in the meantime.
     flags = [*process.JVM, *archive_options(known / ARCHIVE), "-Dspark.port.maxRetries=0"]
     java = [str(home / "bin" / "java"), *flags, "-cp", path]
     return [*java, f"org.apache.spark.deploy.{kind}", *arguments]
 
 
 def environment(conf: Path) -> dict[str, str]:
-    """Return the environment of a server of Spark's, whose settings are in a folder."""
-    # Executors inherit it, so omit what is meant for a driver, or for another Spark.
+    """Return the environment of a Spark server with its settings in a folder."""
+    # Executors inherit it, so omit variables for a driver, or for another Spark.
     ours = ("SPARK_", "PYSPARK_", "HUDILAB_", "KAFKA_PASSWORD")
     env = {name: value for name, value in for_java().items() if not name.startswith(ours)}
     env |= {
@@ -52,6 +52,6 @@ def environment(conf: Path) -> dict[str, str]:
         "SPARK_HOME": str(spark_home()),
         "SPARK_CONF_DIR": str(conf),
         "SPARK_LOCAL_IP": process.HOST,
-        "SPARK_SCALA_VERSION": "2.12",  # Spark's scripts set it; without it no executor starts
+        "SPARK_SCALA_VERSION": "2.12",  # set by Spark's scripts; required by executors
     }
     return env | older_names()

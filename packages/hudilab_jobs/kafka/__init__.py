@@ -1,4 +1,4 @@
-"""Reach a Kafka broker from Spark and Python, look at its topics, send messages.
+"""Connect to a Kafka broker from Spark and Python, describe its topics, and send messages.
 
 `connection` needs no Kafka client; `topics` and `sender` do.
 """

@@ -1,4 +1,4 @@
-"""How clients connect to Kafka: servers, protocol and login, for Spark and the Python client."""
+"""Servers, protocol and login of Kafka clients, for Spark and the Python client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _IAM = "software.amazon.msk.auth.iam.IAM"
 def kafka_groups(
     settings: Settings, env: Mapping[str, str] | None = None
 ) -> tuple[Consumer | None, Producer | None]:
-    """Return the topics that are read and written; BOOTSTRAP_SERVERS overrides their servers.
+    """Return the groups of the topics to read and write; BOOTSTRAP_SERVERS overrides the servers.
 
     Raises:
         ConfigError: BOOTSTRAP_SERVERS is no list of servers, or the groups do not fit.
@@ -56,10 +56,7 @@ def kafka_groups(
 
 @dataclass(frozen=True)
 class Access:
-    """How a client connects: servers, `security.protocol`, and the credentials that it needs.
-
-    The password never appears in the repr.
-    """
+    """A client's servers, `security.protocol` and credentials; the repr omits the password."""
 
     servers: str
     protocol: str = "PLAINTEXT"
@@ -75,7 +72,7 @@ class Access:
         return ports == {IAM_PORT}
 
     def spark_options(self) -> dict[str, str]:
-        """Return options for Spark's Kafka source and sink: the client's own, prefixed `kafka.`."""
+        """Return options for Spark's Kafka source and sink, which start with `kafka.`."""
         options = {"bootstrap.servers": self.servers}
         if self.iam:
             options |= {
@@ -94,8 +91,8 @@ class Access:
         return {f"kafka.{name}": value for name, value in options.items()}
 
     def read_options(self) -> dict[str, str]:
-        """Return options for Spark's Kafka source: without messages of aborted transactions."""
-        # Spark's own default reads them; the Python client's does not.
+        """Return options for Spark's Kafka source that skip messages of aborted transactions."""
+        # Spark reads these by default; the Python client doesn't.
         return self.spark_options() | {"kafka.isolation.level": "read_committed"}
 
     def client_options(self) -> dict[str, Any]:
@@ -126,8 +123,8 @@ def access(
 ) -> Access:
     """Return the access that a group of application_properties.json describes.
 
-    The password comes from the environment. If the group names the broker of the lab's `home` and
-    that is running, user and password come from the broker's record.
+    The password comes from the environment, or, for the running broker of the lab's `home`, from
+    the broker's record.
 
     Raises:
         KafkaError: settings or password are missing or wrong; never quotes a password.
@@ -151,13 +148,13 @@ def access(
 
 
 def broker_access(record: Mapping[str, Any]) -> Access:
-    """Return the lab's own access to its broker, from the broker's record."""
+    """Return the access to the lab's own broker from the broker's record."""
     secret = str(record["password"])
     return Access(str(record["lab"]), "SASL_PLAINTEXT", "hudilab", secret, mechanism=PLAIN)
 
 
 def _own(home: Path | None, servers: str) -> Access | None:
-    """Return the access to this home's broker if it is running and these are its servers."""
+    """Return the access to this home's broker, if it is running at these servers."""
     record = read_record(home, "kafka") if home else {}
     # If the home's broker is down, another broker may have taken its port.
     if servers.replace("localhost:", "127.0.0.1:") != record.get("lab"):

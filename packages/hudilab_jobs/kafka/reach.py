@@ -1,4 +1,4 @@
-"""Reach a broker, or name the cause: certificate, login, protocol or network."""
+"""Connect to a broker, or raise an error that names the cause: certificate, login or network."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ from hudilab.errors import KafkaError
 from hudilab_jobs.kafka.connection import Access
 
 
-def metadata(client: Access, patience: float) -> Any:
-    """Return the brokers' answer to a metadata request, within about `patience` seconds.
+def metadata(client: Access, timeout: float) -> Any:
+    """Return the brokers' answer to a metadata request, within about `timeout` seconds.
 
     Raises:
-        KafkaError: no broker, an untrusted certificate, a refused login or the wrong protocol;
-            names the cause and the remedy.
+        KafkaError: no broker answers, or it refuses certificate, login or protocol.
     """
     if client.ca and not Path(client.ca).is_file():
         raise KafkaError(f"ssl.ca.location {client.ca} is not a file", "fix the path")
     errors: list[Code] = []
-    # The client logs the same errors that it passes to the callback.
+    # The client would also log the errors that it passes to the callback.
     quiet = {"error_cb": errors.append, "log_level": 0, "reconnect.backoff.max.ms": 500}
     try:
         admin = AdminClient(client.client_options() | quiet)
     except KafkaException as error:
         raise KafkaError(f"the Kafka client rejected its settings ({error})", "fix them") from None
-    ends = time.monotonic() + patience
+    ends = time.monotonic() + timeout
     while True:
         try:
-            return admin.list_topics(timeout=min(1.0, patience))
+            return admin.list_topics(timeout=min(1.0, timeout))
         except KafkaException:
             admin.poll(0)
         final = [e for e in errors if e.code() in (Code._AUTHENTICATION, Code._SSL)]
@@ -44,17 +43,13 @@ def metadata(client: Access, patience: float) -> Any:
             raise _unreachable(client, final or errors) from None
 
 
-def connect(servers: str, patience: float) -> None:
-    """Check that one of the servers accepts connections, each within `patience` seconds.
-
-    Raises:
-        KafkaError: no server does.
-    """
+def connect(servers: str, timeout: float) -> None:
+    """Raise KafkaError unless a server accepts connections within `timeout` seconds."""
     problems = []
     for server in servers.split(","):
         host, _, port = server.rpartition(":")
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), patience):
+            with socket.create_connection((host.strip("[]"), int(port)), timeout):
                 return
         except OSError as error:
             problems.append(f"{server}: {error.strerror or error}")
@@ -65,8 +60,8 @@ def connect(servers: str, patience: float) -> None:
 
 
 def _unreachable(client: Access, errors: Sequence[Code]) -> KafkaError:
-    """Return the error about brokers that answer no request, after these errors of the client."""
-    # The last error is only that all brokers are down.
+    """Return the error about brokers that answer no request, from the client's errors."""
+    # The last error only reports that all brokers are down.
     causes = [error for error in errors if error.code() != Code._ALL_BROKERS_DOWN]
     code = causes[-1].code() if causes else None
     text = causes[-1].str() if causes else "no answer"
@@ -104,9 +99,9 @@ def _unreachable(client: Access, errors: Sequence[Code]) -> KafkaError:
 
 
 def _speaks_tls(servers: str) -> bool | None:
-    """Return whether the first server answers a TLS handshake; None if nothing listens there.
+    """Return whether the first server answers a TLS handshake; None if no server listens.
 
-    Kafka's client cannot tell a broker with a different protocol from one that is down.
+    Kafka's client reports a broker with a different protocol as down.
     """
     host, _, port = servers.partition(",")[0].rpartition(":")
     context = ssl.create_default_context()

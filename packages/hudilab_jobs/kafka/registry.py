@@ -1,4 +1,4 @@
-"""Read Avro schemas from a schema registry, by the ids that messages hold."""
+"""Read Avro schemas from a schema registry by the ids in messages."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from urllib.request import Request, urlopen
 
 from hudilab.errors import KafkaError
 
-LOGIN = "SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO"  # as Confluent's own tools call it
-PATIENCE = 10.0  # seconds
-UNKNOWN = 40403  # the registry's code for an id that it does not have
+LOGIN = "SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO"  # the name in Confluent's own tools
+TIMEOUT = 10.0  # seconds
+UNKNOWN = 40403  # the registry's code for an unknown id
 
 
 def read_schema(url: str, number: int, env: Mapping[str, str] | None = None) -> str | None:
@@ -25,14 +25,14 @@ def read_schema(url: str, number: int, env: Mapping[str, str] | None = None) -> 
 
     Raises:
         KafkaError: the registry does not answer or refuses the login, or the schema is not Avro or
-            refers to others; never quotes a password.
+            refers to others; the message contains no password.
     """
     place = f"{url.rstrip('/')}/schemas/ids/{number}"
     request = Request(place, headers={"Accept": "application/vnd.schemaregistry.v1+json"})
     if login := (os.environ if env is None else env).get(LOGIN):
         request.add_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
     try:
-        with urlopen(request, timeout=PATIENCE) as response:
+        with urlopen(request, timeout=TIMEOUT) as response:
             answer = json.loads(response.read())
         schema = str(answer["schema"])
     except HTTPError as error:

@@ -1,4 +1,4 @@
-"""Send messages to a topic without duplicates, and count what the broker acknowledged."""
+"""Send messages to a topic without duplicates, and count the acknowledged messages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from confluent_kafka import Producer as Client
 from hudilab.errors import KafkaError
 from hudilab_jobs.kafka.connection import Access
 
-DELIVERY_MS = 120_000  # as Kafka's own clients: a broker that is restarted may need a minute
+DELIVERY_MS = 120_000  # Kafka's default; a restarting broker may need a minute
 
 
 @dataclass
 class Sent:
-    """How many messages the client sent and the broker acknowledged; the first error."""
+    """The numbers of sent and acknowledged messages, and the first error."""
 
     given: int = 0
     acknowledged: int = 0
@@ -28,7 +28,7 @@ def produce(client: Access, topic: str, batch: Iterable[tuple[bytes | None, byte
     """Send (key, value) messages without duplicates and wait for every acknowledgement.
 
     Raises:
-        KafkaError: a message was not acknowledged; says how many were.
+        KafkaError: a message was not acknowledged.
     """
     with Sender(client, topic) as sender:
         for message in batch:
@@ -45,7 +45,7 @@ class Sender:
             client.client_options()
             | {
                 "enable.idempotence": True,
-                # Puts a key in the partition that Spark's and Java's clients would choose.
+                # Chooses a key's partition like the clients of Spark and Java.
                 "partitioner": "murmur2_random",
                 "linger.ms": 5,
                 "delivery.timeout.ms": DELIVERY_MS,
@@ -69,11 +69,7 @@ class Sender:
             return
 
     def flush(self) -> None:
-        """Wait until every message is acknowledged.
-
-        Raises:
-            KafkaError: a message was not acknowledged; says how many were.
-        """
+        """Wait until every message is acknowledged; raise KafkaError if one isn't."""
         left = self._client.flush(DELIVERY_MS / 1000 + 5)
         if left or self.sent.refused:
             why = self.sent.refused or "no answer"

@@ -1,4 +1,4 @@
-"""Check, create and describe topics: their partitions, offsets, lag, identity and last messages."""
+"""Check, create and describe topics: partitions, offsets, lag, identity and last messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AGAIN = "check that the broker is running (hudilab services status kafka), then 
 def check_topics(
     client: Access, topics: Sequence[str] = (), *, internal: bool = False
 ) -> dict[str, int]:
-    """Return the number of partitions of each existing topic; `topics` must be among them.
+    """Return the number of partitions by topic; raise KafkaError if one of `topics` is missing.
 
     For MSK with IAM, only check that a server accepts connections, and return nothing.
 
@@ -34,8 +34,7 @@ def check_topics(
         internal: Include Kafka's own topics, whose names start with `__`.
 
     Raises:
-        KafkaError: no broker, an untrusted certificate, a refused login, the wrong protocol or a
-            missing topic; names the cause and the remedy.
+        KafkaError: See `metadata`, or a topic is missing.
     """
     if client.iam:
         connect(client.servers, REQUEST_SECONDS)
@@ -56,7 +55,7 @@ def check_topics(
 
 
 def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = False) -> None:
-    """Create the topics (name: partitions) that do not exist; `afresh` deletes the others first.
+    """Create missing topics (name: partitions); `afresh` deletes existing topics first.
 
     Raises:
         KafkaError: a topic exists with a different number of partitions, or the broker fails.
@@ -65,7 +64,7 @@ def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = F
     admin = _admin(client)
     if afresh and (old := [name for name in topics if name in existing]):
         _done(admin.delete_topics(old, operation_timeout=REQUEST_SECONDS))
-        # Deletion is asynchronous: it is confirmed before the broker itself knows of it.
+        # Deletion is asynchronous: the controller confirms it before all brokers apply it.
         ends = time.monotonic() + REQUEST_SECONDS
         while set(old) & (existing := check_topics(client)).keys():
             if time.monotonic() > ends:
@@ -90,10 +89,9 @@ def topic_rows(
     """Return one row per partition with its offsets: topic, partition, first, end.
 
     Args:
-        read: What a query has read, as in its progress under `sources[0]["endOffset"]`; adds the
-            columns read and lag.
+        read: The `endOffset` of a source in a query's progress; adds the columns read and lag.
     """
-    import pandas as pd  # here: a deployed job has no pandas, and shows no frames
+    import pandas as pd  # here, because a deployed job has no pandas
 
     parts, first, end = _bounds(client, topics)
     rows = []
@@ -108,9 +106,9 @@ def topic_rows(
 
 
 def last_messages(client: Access, topic: str, count: int) -> list[Message]:
-    """Return the last `count` messages of a topic, oldest first; commits no offset.
+    """Return the last `count` messages of a topic, oldest first, without committing offsets.
 
-    Fewer if the topic is shorter, or if a compacted topic has gaps at its end.
+    It returns fewer messages if the topic is shorter, or compacted with gaps at its end.
 
     Raises:
         KafkaError: the topic is missing, or cannot be read.
@@ -135,7 +133,7 @@ def last_messages(client: Access, topic: str, count: int) -> list[Message]:
 
 
 def _read_to(consumer: Consumer, ends: dict[int, int]) -> list[Message]:
-    """Return what an assigned consumer reads before the ends of its partitions."""
+    """Return the messages of an assigned consumer up to the ends of its partitions."""
     messages: list[Message] = []
     waits_until = time.monotonic() + REQUEST_SECONDS
     while ends:
@@ -145,7 +143,7 @@ def _read_to(consumer: Consumer, ends: dict[int, int]) -> list[Message]:
                 raise KafkaException(error)
             if error is None and at < ends.get(part, 0):
                 messages.append(message)
-            # The last offset before the end may belong to no message: markers of transactions.
+            # The last offset before the end may be a transaction marker, not a message.
             if error is not None or at + 1 >= ends.get(part, 0):
                 ends.pop(part, None)
             waits_until = time.monotonic() + REQUEST_SECONDS
@@ -157,13 +155,13 @@ def _read_to(consumer: Consumer, ends: dict[int, int]) -> list[Message]:
 class TopicIdentity:
     """A topic's identity, independent of its address: name, cluster id and topic id.
 
-    Call it to get the source of an `ExactlyOnceSink`. A topic of the same name on another cluster,
-    or a recreated topic, has a different identity: a checkpoint's offsets are invalid there. It
-    uses the Spark session's Kafka client, which supports IAM too. Once it has had an answer, a call
-    waits up to two minutes while brokers restart, as Spark's own source does.
+    Pass it as the source of an `ExactlyOnceSink`. A topic with the same name on another cluster, or
+    a recreated topic, has a different identity, because a checkpoint's offsets are invalid there.
+    It uses Spark's Kafka client, which supports IAM. After the first answer, a call waits up to two
+    minutes for restarting brokers, like Spark's own source.
 
     Attributes:
-        partitions: How many the topic had at the last call.
+        partitions: The number of partitions at the last call.
 
     Raises:
         KafkaError: on a call, if the topic cannot be described.
@@ -182,7 +180,7 @@ class TopicIdentity:
         self.partitions = 0
 
     def __call__(self) -> dict[str, str]:
-        """Return the topic's name, its id and the id of its cluster, as the brokers say now."""
+        """Return the topic's name, its id and its cluster's id, as the brokers report them now."""
         names = self._jvm.java.util.Collections.singletonList(self._topic)
         about_cluster = self._kafka.DescribeClusterOptions().timeoutMs(self._timeout_ms)
         about_topics = self._kafka.DescribeTopicsOptions().timeoutMs(self._timeout_ms)
@@ -196,13 +194,13 @@ class TopicIdentity:
                 f"({root_cause(str(error))})",
                 "fix bootstrap.servers or the topic's name",
             ) from None
-        self._timeout_ms = 120_000  # as long as a producer tries
+        self._timeout_ms = 120_000  # as for a producer
         self.partitions = description.partitions().size()
         topic_id = str(description.topicId().toString())
         return {"topic": self._topic, "cluster": cluster, "topic_id": topic_id}
 
     def ends(self) -> dict[str, int]:
-        """Return the end of each partition, as far as transactions are complete."""
+        """Return the end of each partition, up to the first open transaction."""
         common = self._jvm.org.apache.kafka.common
         topic_part, parts = common.TopicPartition, range(self.partitions)
         committed = self._kafka.ListOffsetsOptions(common.IsolationLevel.READ_COMMITTED)
@@ -228,7 +226,7 @@ def _bounds(
 
 
 def _offsets(admin: AdminClient, which: dict[TopicPartition, Any]) -> dict[TopicPartition, int]:
-    """List offsets; retry, as a new topic briefly has no leader and the error varies."""
+    """List offsets; retry, because a new topic briefly has no leader and the error varies."""
     ends = time.monotonic() + REQUEST_SECONDS
     while True:
         try:
@@ -244,7 +242,7 @@ def _offsets(admin: AdminClient, which: dict[TopicPartition, Any]) -> dict[Topic
 
 
 def _admin(client: Access) -> AdminClient:
-    """Return an admin client that logs nothing: its failures come as errors."""
+    """Return an admin client without logging, because its failures are raised."""
     return AdminClient(client.client_options() | {"log_level": 0})
 
 

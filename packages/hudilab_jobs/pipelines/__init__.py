@@ -1,4 +1,4 @@
-"""A pipeline: the source it reads, what it would store, and its report of each batch.
+"""Pipelines: their sources, previews, and reports of each batch.
 
 Start reading at `runner.opened`.
 """

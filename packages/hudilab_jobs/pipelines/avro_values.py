@@ -1,8 +1,8 @@
-"""Avro that another schema wrote becomes rows of the group's schema: exactly, or not at all.
+"""Convert Avro with another schema exactly to rows of the group's schema, or refuse it.
 
-Avro compares no logical types when it resolves the writer's schema with the reader's, and Spark
-assumes the reader's: 12.3456 with four decimals would become 1234.56 in a field with two. So each
-message is decoded with its writer's types, and only then converted to those of the group.
+Avro ignores logical types when it resolves the writer's and the reader's schema, and Spark assumes
+the reader's: 12.3456 with four decimals would become 1234.56 in a field with two. Each message is
+therefore decoded with the writer's types, then converted to the group's types.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from pyspark.sql.avro.functions import from_avro
 
 from hudilab_jobs.pipelines.text_values import SHOWN, decoded, literal, problem_of, quoted
 
-READ = "_hudilab_read"  # a field after all others, which shows that a message was read to its end
+READ = "_hudilab_read"  # an additional last field, which proves that Avro read the whole message
 MARK = "complete"  # its value
 IS_READ = f"{READ} <=> '{MARK}'"
-_TAIL = bytes([2 * len(MARK)]) + MARK.encode()  # as Avro writes it
+_TAIL = bytes([2 * len(MARK)]) + MARK.encode()  # MARK in Avro's encoding
 _FIELD = {"name": READ, "type": "string", "default": MARK}
-# The largest whole number up to which a type has all of them.
+# The largest whole number up to which a type represents every whole number.
 _WHOLE: dict[type[T.DataType], int] = {T.FloatType: 2**24, T.DoubleType: 2**53}
 DIGITS = 38  # of Spark's longest decimal
 _INEXACT = {("INT", "FLOAT"), ("LONG", "FLOAT"), ("LONG", "DOUBLE"), ("BYTES", "STRING")}
-# Units of the same moments, of which Spark makes the same type.
+# Logical types with the same meaning in different units, which Spark reads as the same type.
 _MOMENTS = ("timestamp-", "local-timestamp-")
 
 
 class Reading(NamedTuple):
-    """How to decode what a writer's schema wrote.
+    """How to decode the messages of a writer's schema.
 
     Attributes:
-        schema: The reader's, with the writer's types where values must be converted.
-        problem: Why no message can be read; empty if they can.
+        schema: The reader's schema, with the writer's types where values must be converted.
+        problem: The reason why no message can be read, or an empty string.
     """
 
     schema: dict[str, Any]
@@ -46,13 +46,13 @@ class Reading(NamedTuple):
 
 
 class _DiffersError(Exception):
-    """A field's types mean different things; has the text."""
+    """A field's types have different meanings; contains the problem."""
 
 
 def read_avro(value: str, writer: str, schema: Mapping[str, Any]) -> Column:
-    """Return Avro as a row of `schema`, and the field `READ`: not `MARK` if it can't be read.
+    """Return Avro as a row of `schema` with the field `READ`, which isn't `MARK` after a failure.
 
-    It can't be read either if bytes are left over: then another schema wrote it.
+    Leftover bytes are a failure, too, because another schema wrote the message.
     """
     options = {"avroSchema": json.dumps({**schema, "fields": [*schema["fields"], _FIELD]})}
     options |= {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
@@ -64,7 +64,7 @@ def read_avro(value: str, writer: str, schema: Mapping[str, Any]) -> Column:
 
 
 def reading(spark: SparkSession, writer: str, reader: str) -> Reading:
-    """Return how to decode what the schema `writer` wrote into rows of the schema `reader`."""
+    """Return how to decode messages of the schema `writer` into rows of the schema `reader`."""
     jvm: Any = spark._jvm
     avro = jvm.org.apache.avro
     wrote, wanted = (getattr(avro, "Schema$Parser")().parse(text) for text in (writer, reader))
@@ -75,14 +75,14 @@ def reading(spark: SparkSession, writer: str, reader: str) -> Reading:
     except _DiffersError as error:
         return Reading(json.loads(reader), str(error))
     except Py4JJavaError as error:
-        # A named type that two fields share cannot have two forms, nor a union two equal types.
+        # Two fields can't share a named type in two forms, and a union can't have two equal types.
         if "Can't redefine" not in str(error) and "Duplicate in union" not in str(error):
             raise
         return Reading(json.loads(reader), "fields that share a type differ")
 
 
 class _Types:
-    """Makes the schema to decode with, from Avro's own resolution of two schemas."""
+    """Derives the schema for decoding from Avro's own resolution of two schemas."""
 
     def __init__(self, jvm: Any) -> None:
         self._jvm, self._schema = jvm, jvm.org.apache.avro.Schema
@@ -105,7 +105,7 @@ class _Types:
         return (self._schema.createArray if is_array else self._schema.createMap)(inner)
 
     def _enum(self, action: Any, reader: Any, path: str) -> Any:
-        """Leave out the default, which would replace each symbol that the reader lacks."""
+        """Remove the default, which would replace each symbol that the reader lacks."""
         writer = get_field(action, "writer")
         if _logical(writer) != _logical(reader):
             raise _differs(writer, reader, path)
@@ -137,7 +137,7 @@ class _Types:
         make = getattr(self._jvm.org.apache.avro, "Schema$Field")
         if str(schema.toString()) == str(field.schema().toString()):
             return make(field, field.schema())
-        # The message has the field, so its default, which may be of another type, is not needed.
+        # The message has the field, so the default, which may have another type, is unused.
         made = make(field.name(), schema)
         for alias in field.aliases():
             made.addAlias(alias)
@@ -148,7 +148,7 @@ class _Types:
         return self._union(reader, {number: self.of(inner, path)})
 
     def _writer_union(self, action: Any, reader: Any, path: str) -> Any:
-        """Merge what each type of the writer's union needs."""
+        """Merge the schemas for each type of the writer's union."""
         made: dict[str, Any] = {}
         for number, inner in enumerate(get_field(action, "actions")):
             if get_field(inner, "type").name() == "ERROR":
@@ -190,7 +190,7 @@ def _renamed(old: Any, new: Any) -> Any:
 
 
 def _leaf(writer: Any, reader: Any, path: str) -> Any:
-    """Return the schema to decode a value with: the reader's, or the writer's to convert from."""
+    """Return the schema to decode a value: the reader's, or the writer's if it is converted."""
     wrote, wanted = _logical(writer), _logical(reader)
     if wrote == wanted:
         is_inexact = (writer.getType().name(), reader.getType().name()) in _INEXACT
@@ -207,9 +207,9 @@ def _leaf(writer: Any, reader: Any, path: str) -> Any:
 def _logical(schema: Any) -> tuple[str, int]:
     """Return a schema's logical type and its scale."""
     name = schema.getProp("logicalType")
-    if name in (None, "uuid"):  # a UUID is a text like any other
+    if name in (None, "uuid"):  # a UUID is an ordinary text
         return "", 0
-    if schema.getLogicalType() is None:  # unknown to Avro, or of another type than it should be
+    if schema.getLogicalType() is None:  # unknown to Avro, or on an unsuitable type
         return f"unknown {name}", 0
     return str(name), int(schema.getObjectProp("scale") or 0) if name == "decimal" else 0
 
@@ -231,11 +231,11 @@ def _described(schema: Any) -> str:
 
 
 class Conversion(NamedTuple):
-    """How decoded rows become rows of the group's schema.
+    """The conversion of decoded rows to the group's schema.
 
     Attributes:
         kind: The type to cast them to.
-        problem: SQL, why a row would lose something, and the remedy; NULL if it would not.
+        problem: SQL of a row's problem and remedy; NULL if the cast keeps every value.
     """
 
     kind: T.StructType
@@ -243,7 +243,7 @@ class Conversion(NamedTuple):
 
 
 def conversion(value: str, wrote: T.StructType, wanted: T.StructType) -> Conversion:
-    """Return how to convert the rows of a column `value`.
+    """Return the conversion of a column `value`.
 
     Raises:
         LookupError: The types cannot be converted.
@@ -260,7 +260,7 @@ def conversion(value: str, wrote: T.StructType, wanted: T.StructType) -> Convers
 
 
 def _nullable(kind: T.StructType) -> T.StructType:
-    """Return a type whose parts may all be NULL, because Spark casts only to such a type."""
+    """Return the type with nullable parts, because Spark casts only to such a type."""
     marks = ("nullable", "containsNull", "valueContainsNull")
     parts = json.loads(
         kind.json(), object_hook=lambda part: part | {mark: True for mark in marks if mark in part}

@@ -1,6 +1,6 @@
-"""A pipeline as a command: its first line, its lock, and what Ctrl-C does.
+"""Run a pipeline as a command, with a first line, a lock, and a handler for Ctrl-C.
 
-In a module without Spark, which takes seconds to load.
+This module doesn't import Spark, which takes seconds to load.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check(name: str, run_id: str, *, accept_select: bool = False) -> None:
-    """Print what a pipeline would store."""
+    """Print a preview of the rows that a pipeline would store."""
     settings, own = load_pipeline(name)
     sources = _sources(find_groups(settings, own))
     with Status() as status:
@@ -45,9 +45,9 @@ def write(
     initial_load: bool = False,
     accept_select: bool = False,
 ) -> None:
-    """Run a pipeline until its end or a signal; print a line for each batch, and a last one.
+    """Run a pipeline until its end or a signal; print a line for each batch, and a summary.
 
-    `trigger`, `initial_load` and `accept_select` are those of `Running.write`.
+    `trigger`, `initial_load` and `accept_select` are arguments of `Running.write`.
 
     Raises:
         LabError: The pipeline is refused or fails, or another process runs it.
@@ -58,7 +58,7 @@ def write(
     checkpoint = checkpoint_of(settings, own, run_id)
     if own in together(settings) and initial_load:
         raise ConfigError(
-            f"{own} runs several pipelines in one query, which an initial load cannot do",
+            f"{own} runs several pipelines in one query, which an initial load does not support",
             f"run: hudilab stream {own}",
         )
     signals: list[int] = []

@@ -1,4 +1,4 @@
-"""Check a batch's files before Spark reads them: their headers, or their columns."""
+"""Check the headers or columns of a batch's files before Spark reads them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from hudi_sink.schema import casts_exactly
 from hudilab.errors import root_cause
 from hudilab.paths import local_path
 
-START = 65_536  # bytes that hold a header
-THREADS = 16  # requests at the same time
-Problem = tuple[str, str]  # and its remedy
+START = 65_536  # bytes that contain a header
+THREADS = 16  # concurrent requests
+Problem = tuple[str, str]  # problem and remedy
 Item = TypeVar("Item")
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 _OTHER_CODECS = (".deflate", ".snappy", ".lz4", ".zst", ".lzo", ".zlib")
@@ -38,7 +38,7 @@ def batch_files(spark: SparkSession, batch: DataFrame) -> list[str]:
         return []
     files: list[str] = []
     for index in file_indexes(running):
-        # As one text: each element would be a call into the JVM.
+        # As a single text, because each element would take a call into the JVM.
         paths = str(index.rootPaths().mkString("\n"))
         files += [re.sub(r"^file:/+", "file:///", path) for path in paths.split("\n")]
     return files
@@ -47,7 +47,7 @@ def batch_files(spark: SparkSession, batch: DataFrame) -> list[str]:
 def first_problem(
     check: Callable[[str], Problem | None], uris: Sequence[str]
 ) -> tuple[str, Problem] | None:
-    """Return the first file that a check finds a problem with, and the problem."""
+    """Return the first file with a problem, and the problem."""
     with ThreadPoolExecutor(THREADS) as pool:
         for uri, problem in zip(uris, pool.map(check, uris), strict=True):
             if problem is not None:
@@ -56,7 +56,7 @@ def first_problem(
 
 
 def first_bytes(spark: SparkSession, uri: str) -> bytes:
-    """Return a file's first bytes, unpacked as Spark does; empty if the file is gone."""
+    """Return a file's first bytes, decompressed as Spark does; empty if the file is missing."""
     local = local_path(uri)
     if local is not None and not uri.endswith(_OTHER_CODECS):
         try:
@@ -74,7 +74,7 @@ def first_bytes(spark: SparkSession, uri: str) -> bytes:
 
 
 def pack_problem(spark: SparkSession, uri: str) -> Problem | None:
-    """Return why a file cannot be unpacked to its end; None if it can, or is not packed."""
+    """Return the problem of a file that can't be decompressed completely, or None."""
     fs, path = file_system(spark, uri)
     codec = _codec(spark, fs, path)
     if codec is None:
@@ -84,25 +84,25 @@ def pack_problem(spark: SparkSession, uri: str) -> Problem | None:
         with closing(fs.open(path)) as packed:
             io.IOUtils.consume(codec.createInputStream(packed))
     except Py4JError as error:
-        return f"it cannot be unpacked: {_plain(error)}", "replace the file"
+        return f"it cannot be decompressed: {_plain(error)}", "replace the file"
     return None
 
 
 def _codec(spark: SparkSession, fs: Any, path: Any) -> Any:
-    """Return Hadoop's codec for a file's name; None if the file isn't packed."""
+    """Return Hadoop's codec for a file's name; None for an uncompressed file."""
     jvm: Any = spark._jvm
     return jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(fs.getConf()).getCodec(path)
 
 
 SYNC = 16  # bytes of the marker that ends each block of an Avro file
-HEAD = 20  # bytes that hold a block's two numbers
+HEAD = 20  # bytes that contain a block's two numbers
 
 
 def block_problem(spark: SparkSession, uri: str) -> Problem | None:
-    """Return why an Avro file isn't whole blocks up to its end; None if it is.
+    """Return the problem of an Avro file with an incomplete block, or None.
 
-    Avro's reader takes a block that the file doesn't hold to its end for the end of the file, and
-    leaves its rows out (`DataFileStream.hasNext`, Avro 1.11).
+    Avro's reader treats an incomplete block as the end of the file and drops its rows
+    (`DataFileStream.hasNext`, Avro 1.11).
     """
     fs, path = file_system(spark, uri)
     avro: Any = spark._jvm.org.apache.avro  # type: ignore[union-attr]
@@ -111,7 +111,7 @@ def block_problem(spark: SparkSession, uri: str) -> Problem | None:
         try:
             header = avro.file.DataFileReader(file, avro.generic.GenericDatumReader())
         except Py4JError as error:
-            return f"it isn't an Avro file with a whole header: {_plain(error)}", "replace the file"
+            return f"it has no complete Avro header: {_plain(error)}", "replace the file"
         block = int(header.previousSync())
     with _reader(spark, uri) as read:
         sync = read(block - SYNC, SYNC)
@@ -122,9 +122,9 @@ def block_problem(spark: SparkSession, uri: str) -> Problem | None:
             end = block + at + length + SYNC
             if length < 0 or end > size or read(end - SYNC, SYNC) != sync:
                 return (
-                    f"it is damaged or cut off: its block at byte {block:,} has no end, and the "
+                    f"it is damaged or truncated: its block at byte {block:,} has no end, and the "
                     f"file has {size:,} bytes",
-                    "replace the file with a whole one",
+                    "replace the file with a complete copy",
                 )
             block = end
     return None
@@ -153,7 +153,7 @@ def _reader(spark: SparkSession, uri: str) -> Iterator[Callable[[int, int], byte
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number in Avro's encoding, and where it ends; -1 if it isn't one."""
+    """Return a number in Avro's encoding, and its end; -1 if the bytes are no number."""
     value = 0
     for shift, byte in enumerate(data[at : at + 10]):
         value |= (byte & 127) << 7 * shift
@@ -163,7 +163,7 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
 
 
 def is_folder(spark: SparkSession, uri: str) -> bool:
-    """Return whether a path that exists is a folder."""
+    """Return whether an existing path is a folder."""
     if (local := local_path(uri)) is not None:
         return local.is_dir()
     fs, path = file_system(spark, uri)
@@ -178,7 +178,7 @@ class Columns:
         self._compare = lru_cache(maxsize=None)(self._differences)
 
     def problem(self, uri: str, *, may_lack: bool) -> Problem | None:
-        """Return how a file's columns differ from the schema; None if they do not.
+        """Return the first difference between a file's columns and the schema, or None.
 
         Args:
             may_lack: Whether a missing column is NULL; else it is a problem.
@@ -225,7 +225,7 @@ class Columns:
                     "correct the file or source.schema; with mergeSchema=true in source.options, "
                     "a missing column is NULL",
                 )
-            # Spark reads a time without a zone as UTC, but not from Avro.
+            # Spark reads a time without a zone as UTC, except from Avro.
             as_utc = self._format != "avro"
             if kind is not None and not fits(kind, field.dataType, as_utc=as_utc):
                 stored, declared = (each.simpleString().upper() for each in (kind, field.dataType))
@@ -238,7 +238,7 @@ class Columns:
 
 
 def _conversion(name: str, stored: T.DataType, declared: T.DataType) -> str:
-    """Return how a query makes the declared type of a column; a cast, only if it is exact."""
+    """Return the remedy that converts a column in the query; a cast only if it is exact."""
     if isinstance(stored, T.LongType) and isinstance(declared, T.TimestampType):
         return (
             f", and in select convert its unit: timestamp_seconds({name}), timestamp_millis({name})"
@@ -251,7 +251,7 @@ def _conversion(name: str, stored: T.DataType, declared: T.DataType) -> str:
 
 
 def fits(stored: T.DataType, declared: T.DataType, *, as_utc: bool = True) -> bool:
-    """Return whether Spark reads a stored type as the declared one without a loss.
+    """Return whether Spark reads a stored type as the declared type without loss.
 
     Args:
         as_utc: Whether a TIMESTAMP_NTZ may be read as a TIMESTAMP.
@@ -278,13 +278,13 @@ def fits(stored: T.DataType, declared: T.DataType, *, as_utc: bool = True) -> bo
 
 
 def _plain(error: Exception) -> str:
-    """Return the cause of an error of Java's without the name of its class."""
+    """Return the cause of a Java error without the name of its class."""
     cause = re.sub(r"^[\w.$]+(?:Exception|Error)\b[: ]*", "", root_cause(str(error)))
     return cause.partition(", in ")[0] or "it has a type that Spark does not support"
 
 
 def folder_columns(paths: Iterable[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield each path, relative to the folder, with the columns in its folders' names."""
+    """Yield each path, relative to the source folder, with the columns in its folder names."""
     for path in paths:
         parts = (part.partition("=") for part in path.split("/")[:-1])
         yield path, frozenset(name for name, equals, _ in parts if equals and name)

@@ -1,7 +1,7 @@
-"""Find which files of a folder Spark reads, has read, and leaves unread. Source: Spark 3.5.
+"""List the files of a folder that Spark reads, has read, and ignores. Source: Spark 3.5.
 
-Spark lists the folder for each batch, and notes the files of a batch in the checkpoint. It never
-mentions the files that it ignores.
+Spark lists the folder for each batch and records the batch's files in the checkpoint. It never
+reports the files that it ignores.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from hudi_sink.files import FileInfo, exists, list_files
 from hudilab.errors import many
 from hudilab.paths import local_path
 
-HIDDEN = "hidden by a name with _ or . first, or ._COPYING_ last"
-UNLISTED = "not in _spark_metadata, which lists the files of a finished batch"
+HIDDEN = "hidden by a name that starts with _ or ., or ends in ._COPYING_"
+UNLISTED = "not in _spark_metadata, which lists the files of completed batches"
 MODIFIED = "modified after being read, so write new rows to a new file"
-SINK = "_spark_metadata"  # the folder that a stream of Spark adds to the files that it writes
-# Readers of Parquet need these, so Spark lists them; a file with such a name is still not read.
+SINK = "_spark_metadata"  # Spark's folder in the output of a stream
+# Parquet readers need these files, so Spark lists them but reads no rows from them.
 LISTED = ("_common_metadata", "_metadata")
 SHOWN = 3  # names in a line
 
 
 def is_hidden(path: str) -> bool:
-    """Return whether Spark skips a file because of its name or a folder's."""
+    """Return whether Spark skips a file because of its name or a folder's name."""
     name = path.rpartition("/")[2]
     return _is_marked(name) or any(
         (_is_marked(part) or part.endswith("._COPYING_")) and not part.startswith(LISTED)
@@ -40,11 +40,11 @@ def _is_marked(name: str) -> bool:
 
 
 class Entry(NamedTuple):
-    """What the log of a stream's source contains about a file.
+    """A file in the log of a stream's source.
 
     Attributes:
-        modified_ms: When the file was modified, as Spark listed it.
-        number: Of the log's entry, which is what an offset of the source names.
+        modified_ms: The file's modification time in Spark's listing.
+        number: The number of the log's entry, which is the source's offset.
     """
 
     modified_ms: int
@@ -52,20 +52,20 @@ class Entry(NamedTuple):
 
 
 class SourceLog:
-    """The files that Spark has planned for batches, by the log in the stream's checkpoint.
+    """The files that Spark has planned for batches, from the log in the stream's checkpoint.
 
     Attributes:
-        files: The unescaped URI of each file, with its entry, as far as `read` has read them.
+        files: Entries by the unescaped URIs of the files; filled by `read`.
     """
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
         self._spark, self._checkpoint = spark, checkpoint
         self.files: dict[str, Entry] = {}
-        self._next = 0  # the number of the first entry that is not in `files`
+        self._next = 0  # the first entry that is not in `files`
         self._log: Any = None
 
     def read(self, upto: int = -1) -> None:
-        """Read the entries up to a number; the first time, read all that the log has."""
+        """Read the entries up to a number; the first call reads the whole log."""
         folder = f"{self._checkpoint}/sources/0"
         if self._log is None:
             if not exists(self._spark, folder):
@@ -88,14 +88,14 @@ class SourceLog:
     def modified_since(self, files: Iterable[FileInfo], folder: str) -> list[str]:
         """Return the paths of files that were modified after Spark had finished their batch.
 
-        A file that a batch was refused for may be corrected before the batch is written.
+        While a batch is refused, its files may still be corrected.
         """
         done = {
             int(file.path): file.modified_ms
             for file in list_files(self._spark, f"{self._checkpoint}/commits")
             if file.path.isdecimal()
         }
-        oldest = min(done, default=0)  # Spark keeps a hundred
+        oldest = min(done, default=0)  # Spark keeps 100 batches
 
         def is_modified(file: FileInfo) -> bool:
             entry = self.files.get(f"{folder}/{file.path}")
@@ -108,7 +108,7 @@ class SourceLog:
 
 
 def _arrived_ms(uri: str, file: FileInfo) -> int:
-    """Return when a file got its content; a copy on a disk may have an older modification time."""
+    """Return the time of a file's content; a copied file can have an older modification time."""
     with suppress(OSError):
         if local := local_path(uri):
             return max(file.modified_ms, local.stat().st_ctime_ns // 1_000_000)
@@ -116,7 +116,7 @@ def _arrived_ms(uri: str, file: FileInfo) -> int:
 
 
 def committed_files(spark: SparkSession, folder: str) -> set[str]:
-    """Return the unescaped URIs of the files that a stream of Spark has committed to a folder."""
+    """Return the unescaped URIs of the files that a Spark stream has committed to a folder."""
     jvm: Any = spark._jvm
     streaming = jvm.org.apache.spark.sql.execution.streaming
     none = jvm.scala.Option.apply(None)
@@ -125,9 +125,9 @@ def committed_files(spark: SparkSession, folder: str) -> set[str]:
 
 
 def _fields(spark: SparkSession, entries: Any, count: int) -> Iterable[list[str]]:
-    """Return the fields of a log's entries, the unescaped URI of a file first.
+    """Return the fields of a log's entries, starting with a file's unescaped URI.
 
-    All entries are one text, because each call into the JVM takes time.
+    A single call into the JVM returns all entries as a text.
     """
     jvm: Any = spark._jvm
     text = str(jvm.scala.Predef.genericArrayOps(entries).mkString("\n"))
@@ -137,10 +137,10 @@ def _fields(spark: SparkSession, entries: Any, count: int) -> Iterable[list[str]
 
 
 def unread_line(folder: str, unread: Mapping[str, Sequence[str]]) -> str:
-    """Return a line that counts and names files that Spark leaves unread; empty without any.
+    """Return a line about the files that Spark ignores; empty if there are none.
 
     Args:
-        unread: The reason -> paths in the folder.
+        unread: Paths in the folder, by reason.
     """
     if not (count := sum(map(len, unread.values()))):
         return ""

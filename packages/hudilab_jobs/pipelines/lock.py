@@ -1,4 +1,4 @@
-"""The lock of a stream on this machine: two processes must not use one checkpoint."""
+"""Lock a stream's checkpoint on this machine, so that two processes can't use it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hudilab.paths import TableLocation, local_path
 
 @contextmanager
 def stream_lock(location: TableLocation) -> Iterator[None]:
-    """Hold the lock of a table's checkpoint; the system drops it when this process ends.
+    """Hold the lock of a table's checkpoint; the system releases it when this process ends.
 
-    Without it, the newer process would take over, which is right only if another machine replaces a
-    driver. On an object store there is no such lock.
+    Without the lock, a newer process would take over the checkpoint, which is intended only when
+    another machine replaces a driver. A checkpoint on an object store has no lock.
 
     Raises:
         StreamError: Another process holds it.
@@ -41,5 +41,5 @@ def stream_lock(location: TableLocation) -> Iterator[None]:
                 "let it run, or stop it first: press Ctrl-C there, or kill that process",
             ) from None
         except OSError:
-            pass  # a folder that cannot be written is refused later, a disk without locks is not
+            pass  # an unwritable folder is refused later; a disk without locks is accepted
         yield

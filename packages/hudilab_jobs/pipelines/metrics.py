@@ -1,4 +1,4 @@
-"""The numbers of a pipeline's batches on Spark's own Prometheus page, `/metrics/prometheus/`."""
+"""Export the numbers of a pipeline's batches on Spark's page `/metrics/prometheus/`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 
 def metrics_settings(port: str, name: str) -> dict[str, str]:
-    """Return the Spark settings that open the UI, and with it the page, at this port.
+    """Return the Spark settings that open the UI with the metrics page at this port.
 
     Args:
-        name: Prefix of each number's name. Spark's default differs in each run.
+        name: Prefix of the metrics' names, because Spark's default differs in each run.
     """
     return {
         "spark.ui.port": port,
@@ -25,10 +25,10 @@ def metrics_settings(port: str, name: str) -> dict[str, str]:
 
 
 class Gauges:
-    """A source of Spark's metrics: the newest value of each number of a batch's report."""
+    """A source of Spark's metrics: the numbers of the newest batch's report."""
 
     def __init__(self, spark: SparkSession) -> None:
-        """Register the source; it has no numbers until the first report."""
+        """Register the source, which is empty until the first report."""
         jvm: Any = spark._jvm
         self._codahale = jvm.com.codahale.metrics
         self._registry, self._gauges = self._codahale.MetricRegistry(), dict[str, Any]()
@@ -37,7 +37,7 @@ class Gauges:
 
     def close(self) -> None:
         """Remove the numbers from the page."""
-        # If the JVM has ended, the stream's own error is the one to report.
+        # If the JVM has ended, the stream's own error is reported.
         with suppress(Py4JError, ConnectionError):
             self._registry.removeMatching(self._codahale.MetricFilter.ALL)
 
@@ -58,6 +58,6 @@ class Gauges:
         return self._registry
 
     class Java:
-        """The interface that Py4J implements by the methods above."""
+        """The Java interface that the methods above implement."""
 
         implements = ("org.apache.spark.metrics.source.Source",)

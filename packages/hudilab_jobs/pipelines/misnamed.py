@@ -1,7 +1,7 @@
-"""After a file was renamed that a batch was refused for, let Spark plan the batch anew.
+"""Let Spark plan a batch again after a file with an unreadable name was renamed.
 
-Spark keeps the names of a planned batch's files in the checkpoint. So without this, the batch would
-be refused for the old name at each start.
+Spark keeps the names of a planned batch's files in the checkpoint, so each start would refuse the
+batch because of the old name.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from hudi_sink.rows import files_gone
 from hudilab.paths import TableLocation
 from hudilab_jobs.pipelines.listing import SourceLog
 
-NOTE = "hudilab-misnamed"  # in the checkpoint, beside the note of the group
+NOTE = "hudilab-misnamed"  # a file in the checkpoint
 
 
 def keep_misnamed(spark: SparkSession, checkpoint: str, batch: int, files: Sequence[str]) -> None:
-    """Keep the URIs of files in the checkpoint whose names a batch was refused for."""
+    """Store the URIs of a refused batch's misnamed files in the checkpoint."""
     sizes = {uri: file_size(spark, uri) for uri in files}
     write_text(spark, f"{checkpoint}/{NOTE}", json.dumps({"batch": batch, "files": sizes}))
 
 
 def forget_misnamed(spark: SparkSession, checkpoint: str) -> None:
-    """Remove what `keep_misnamed` has kept, because the names are right now."""
+    """Delete the file of `keep_misnamed`, because the names are now correct."""
     delete_file(spark, f"{checkpoint}/{NOTE}")
 
 
 def plan_again(
     spark: SparkSession, location: TableLocation, there: Callable[[], Mapping[str, int]]
 ) -> str:
-    """Remove the plan of a batch whose files were renamed; return a line, empty if there is none.
+    """Remove the plan of a batch whose files were renamed; return a line, or an empty string.
 
-    Only the batch after the last one that is done, and only if the table doesn't have it: Spark
-    then plans a batch with the same number from all files that no earlier batch has read.
+    This applies to the batch after the last done batch, if the table doesn't contain it. Spark then
+    plans that batch again from all files that no earlier batch has read.
 
     Args:
-        there: Returns the URI of each file that Spark would read now, with its size.
+        there: Returns sizes by the URIs of the files that Spark would read now.
 
     Raises:
         StreamError: Files of the batch were deleted, so their rows would be lost.
     """
     try:
         note = json.loads(read_text_or_none(spark, f"{location.checkpoint}/{NOTE}") or "{}")
-    except ValueError:  # a start was killed while writing it
+    except ValueError:  # an earlier start was killed during the write
         return ""
     files = CheckpointFiles(spark, location.checkpoint)
     batch = files.done() + 1
@@ -77,6 +77,6 @@ def plan_again(
     files.forget_plan(batch)
     more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
     return (
-        f"batch {batch} is planned again, because {gone[0]}{more}, which it was refused for, has "
-        "another name now"
+        f"batch {batch} is planned again, because {gone[0]}{more}, which Spark could not read, was "
+        "renamed"
     )

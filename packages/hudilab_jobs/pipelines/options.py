@@ -1,7 +1,7 @@
-"""The options of a source: those in `source.options` that have an effect, and no others.
+"""Check the options in `source.options`.
 
-Spark silently ignores an option that a reader doesn't know, and the lab parses CSV and JSON itself.
-So an option that is not in `OPTIONS` is refused, with what to do instead.
+Spark silently ignores unknown options, and the lab parses CSV and JSON itself. An option outside
+`OPTIONS` is therefore refused with a remedy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from hudilab_jobs.pipelines.text_values import literal
 
-Problem = tuple[str, str]  # and its remedy
+Problem = tuple[str, str]  # problem and remedy
 Check = Callable[[SparkSession, str], Problem | None]  # of an option's value
 _LETTERS = re.compile(r"'[^']*'|([A-Za-z])\1*")
 _NAMES = ("MMM", "LLL")  # of months
@@ -25,12 +25,12 @@ _GUIDE = "https://spark.apache.org/docs/3.5.7/sql-ref-datetime-pattern.html"
 
 
 def _form(pattern: str, meaning: str) -> Check:
-    """Return a check of a value by a regular expression; `meaning` is its description."""
+    """Return a check of a value by a regular expression, described by `meaning`."""
 
     def check(spark: SparkSession, value: str) -> Problem | None:
         if re.fullmatch(pattern, value, re.DOTALL):
             return None
-        return f"is not {meaning}", "correct it, or leave it out"
+        return f"is not {meaning}", "correct or remove it"
 
     return check
 
@@ -44,7 +44,7 @@ def _charset(spark: SparkSession, value: str) -> Problem | None:
     except (LookupError, Py4JError, PySparkException):
         pass
     return (
-        "is not an encoding that both Python and Java have",
+        "is not an encoding that both Python and Java support",
         "correct it, such as encoding=ISO-8859-1 or encoding=windows-1252",
     )
 
@@ -54,11 +54,11 @@ def _locale(spark: SparkSession, value: str) -> Problem | None:
     locale = java.java.util.Locale
     if locale.forLanguageTag(value) in [*locale.getAvailableLocales()] and value != "":
         return None
-    return "is not a language that Java has", "write its tag, such as locale=de-DE"
+    return "is not a language that Java supports", "write its tag, such as locale=de-DE"
 
 
 def _pattern(spark: SparkSession, value: str) -> Problem | None:
-    """Return why a pattern would lose a part of a time, or cannot be read, and the remedy."""
+    """Return the problem of a pattern that is invalid or would lose a part of a time, or None."""
     runs = [match[0] for match in _LETTERS.finditer(value) if match[1]]
     letters = {run[0] for run in runs}
     if letters & set("zV"):
@@ -70,7 +70,7 @@ def _pattern(spark: SparkSession, value: str) -> Problem | None:
     if any(run[0] in "yu" and len(run) not in (2, 4) for run in runs):
         return "has a year of neither two nor four digits", "write yyyy or yy"
     if letters & set("hK") and "a" not in letters:
-        return "has an hour of half a day without AM or PM", "write HH, or add a"
+        return "has an hour of 1 to 12 without AM or PM", "write HH, or add a"
     if any(run[0] == "S" and len(run) > 6 for run in runs):
         return (
             "has more digits of a second than the six of a TIMESTAMP",
@@ -85,7 +85,7 @@ def _pattern(spark: SparkSession, value: str) -> Problem | None:
         )
     if not letters & set("yu"):
         return (
-            "has no year, so Spark would take 1970",
+            "has no year, so Spark would assume 1970",
             "add yyyy, or read the column as STRING and convert it in select",
         )
     return None
@@ -94,8 +94,8 @@ def _pattern(spark: SparkSession, value: str) -> Problem | None:
 def _local_pattern(spark: SparkSession, value: str) -> Problem | None:
     if {match[1] for match in _LETTERS.finditer(value)} & set("VzOXxZ"):
         return (
-            "has a time zone, which TIMESTAMP_NTZ cannot hold",
-            "write the column TIMESTAMP in source.schema, and timestampFormat=...",
+            "has a time zone, which TIMESTAMP_NTZ cannot store",
+            "declare the column TIMESTAMP in source.schema, and write timestampFormat=...",
         )
     return _pattern(spark, value)
 
@@ -144,8 +144,8 @@ _KAFKA: dict[str, Check] = {
     "fetchOffset.numRetries": _NUMBER,
     "fetchOffset.retryIntervalMs": _NUMBER,
 }
-# Format -> the names and checks of its options. A topic whose values are JSON also has those of
-# `_VALUES`, and each topic has Kafka's own, which begin with `kafka.`.
+# Format -> the names and checks of its options. A topic with JSON values also has the options
+# `_VALUES`, and each topic has the options of Kafka's client, which begin with `kafka.`.
 OPTIONS: dict[str, dict[str, Check]] = {
     "csv": _CSV | _VALUES | _LINES | _FILES | {"lineSep": _form(".", "a single character")},
     "json": _VALUES | _LINES | _FILES,
@@ -155,37 +155,37 @@ OPTIONS: dict[str, dict[str, Check]] = {
     "kafka": _KAFKA,
     "hudi": {},
 }
-OWN = "kafka."  # begins a name of Kafka's
+OWN = "kafka."  # prefix of the client's options
 
-_IN_SCHEMA = "leave it out: source.schema has the names and types of the columns"
+_IN_SCHEMA = "remove it: source.schema has the names and types of the columns"
 _START = '"startup.mode": "earliest-offset" or "latest-offset"'
-_READ_ONCE = "leave it out: each file is read once, and a lost or damaged one is an error"
-_STANDARD = "leave it out, and write the files as JSON of RFC 8259"
+_READ_ONCE = "remove it: each file is read once, and a lost or damaged one is an error"
+_STANDARD = "remove it, and write the files as JSON of RFC 8259"
 _BATCH = 'write "files.per.batch"'
-# What to do instead of an option of Spark's.
+# Remedies for options of Spark.
 INSTEAD = {
     "timezone": (
         "read the column as TIMESTAMP_NTZ in source.schema, and convert it in select: "
         "to_utc_timestamp(seen, 'Europe/Rome') AS seen"
     ),
-    "locale": "write the column STRING in source.schema, and convert it in select",
+    "locale": "declare the column STRING in source.schema, and convert it in select",
     **dict.fromkeys(("inferschema", "preferdate", "samplingratio"), _IN_SCHEMA),
     **dict.fromkeys(
         ("primitivesasstring", "prefersdecimal", "dropfieldifallnull", "avroschema"), _IN_SCHEMA
     ),
-    "enforceschema": "leave it out: header names the columns of each file, in any order",
-    "emptyvalue": 'leave it out: "" is an empty string, and an empty field is NULL',
+    "enforceschema": "remove it: header names the columns of each file, in any order",
+    "emptyvalue": 'remove it: "" is an empty string, and an empty field is NULL',
     "enabledatetimeparsingfallback": "write dateFormat=... or timestampFormat=...",
-    "recursivefilelookup": "leave it out: files in folders below are read, too",
-    "compression": "leave it out: a name such as a.csv.gz says how a file is packed",
-    "codec": "leave it out: a name such as a.csv.gz says how a file is packed",
+    "recursivefilelookup": "remove it: files in subfolders are always read",
+    "compression": "remove it: a file's name, such as a.csv.gz, determines its codec",
+    "codec": "remove it: a file's name, such as a.csv.gz, determines its codec",
     "wholetext": "write multiLine=true",
     **dict.fromkeys(
         ("modifiedbefore", "modifiedafter"), "choose files by name: pathGlobFilter=*.csv"
     ),
     **dict.fromkeys(("ignorecorruptfiles", "ignoremissingfiles", "latestfirst"), _READ_ONCE),
     **dict.fromkeys(("filenameonly", "cleansource", "sourcearchivedir"), _READ_ONCE),
-    "maxfileage": "leave it out: files of any age are read",
+    "maxfileage": "remove it: files of any age are read",
     **dict.fromkeys(("maxfilespertrigger", "maxbytespertrigger"), _BATCH),
     "path": 'write "source.path"',
     "basepath": 'write "source.path"',
@@ -194,30 +194,30 @@ INSTEAD = {
     "startingoffsetsbytimestampstrategy": _START,
     **dict.fromkeys(
         ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
-        "leave it out: a stream has no end; hudilab stream NAME --available-now stops",
+        "remove it: a stream has no end; hudilab stream NAME --available-now stops",
     ),
     **dict.fromkeys(
         ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"),
         'write "messages.per.batch"',
     ),
-    "includeheaders": "leave it out: headers of messages are not read",
+    "includeheaders": "remove it: headers of messages are not read",
     "kafka.bootstrap.servers": 'write "bootstrap.servers"',
     "kafka.security.protocol": 'write "security.protocol"',
-    "kafka.isolation.level": "leave it out: messages of aborted transactions are never read",
+    "kafka.isolation.level": "remove it: messages of aborted transactions are never read",
     "kafka.auto.offset.reset": f"write {_START}",
-    "kafka.enable.auto.commit": "leave it out: offsets are in the checkpoint",
+    "kafka.enable.auto.commit": "remove it: offsets are in the checkpoint",
     **dict.fromkeys(
         ("kafka.key.deserializer", "kafka.value.deserializer"),
         'write "key.format" or "value.format"',
     ),
-    "kafka.interceptor.classes": "leave it out: Spark does not support it",
+    "kafka.interceptor.classes": "remove it: Spark does not support it",
 }
 
 
 def option_problem(
     spark: SparkSession, options: Mapping[str, str], source: str, *, values: bool = False
 ) -> Problem | None:
-    """Return what is wrong with the options of a source, and the remedy; None if nothing is.
+    """Return the first problem of a source's options, or None.
 
     Args:
         source: `source.format`.
@@ -230,7 +230,7 @@ def option_problem(
             if problem := check(spark, value):
                 return f"has {name}={value}, which {problem[0]}", problem[1]
         elif not _is_client_option(spark, source, name.lower()):
-            remedy = f"leave it out; {source} has: {', '.join(known) or 'none'}"
+            remedy = f"remove it; {source} has: {', '.join(known) or 'none'}"
             if name.startswith("allow"):
                 remedy = _STANDARD
             remedy = INSTEAD.get(name.lower(), remedy)
@@ -239,12 +239,16 @@ def option_problem(
 
 
 def _pair_problem(options: Mapping[str, str]) -> Problem | None:
-    """Return what is wrong with options, their names in lower case, that belong together."""
+    """Return the problem of two options that exclude or need each other, or None.
+
+    Args:
+        options: Values by lower-case names.
+    """
     is_permissive = options.get("mode", "").upper() == "PERMISSIVE"
     if "columnnameofcorruptrecord" in options and not is_permissive:
         return (
             "has columnNameOfCorruptRecord, which needs mode=PERMISSIVE",
-            "add mode=PERMISSIVE, or leave it out",
+            "add mode=PERMISSIVE, or remove columnNameOfCorruptRecord",
         )
     for one, other in (("sep", "delimiter"), ("encoding", "charset")):
         if one in options and other in options:
@@ -260,7 +264,7 @@ def _pair_problem(options: Mapping[str, str]) -> Problem | None:
 
 
 def _is_client_option(spark: SparkSession, source: str, name: str) -> bool:
-    """Return whether an option is of Kafka's consumer, and the lab doesn't set it."""
+    """Return whether an option belongs to Kafka's consumer and the lab doesn't set it."""
     if source != "kafka" or not name.startswith(OWN) or name in INSTEAD:
         return False
     jvm: Any = spark._jvm

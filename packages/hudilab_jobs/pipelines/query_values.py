@@ -1,4 +1,4 @@
-"""Evaluate a pipeline's query by Spark's ANSI rules, which refuse what they would change."""
+"""Evaluate a pipeline's query in Spark's ANSI mode, which raises an error for inexact values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 ANSI = "spark.sql.ansi.enabled"
 SHOWN = 300  # characters of a problem
-# Spark's errors about a value; each class is at the beginning of its message.
+# Spark's errors about a value, by the class at the beginning of the message.
 _FAILED = re.compile(
     r"Spark(?:Arithmetic|ArrayIndexOutOfBounds|DateTime|NumberFormat)Exception: "
     r"|java\.(?:lang\.Arithmetic|time\.DateTime)Exception: "
@@ -18,7 +18,7 @@ _FAILED = re.compile(
     r"|INVALID_FORMAT|MALFORMED_RECORD_IN_PARSING))"
     r"|\A(?=[^\n]*spark\.sql\.ansi\.enabled)"
 )
-# What follows is Spark's own advice, or a stack trace.
+# The start of Spark's own advice, or of a stack trace.
 _END = re.compile(
     r"\s(?:Correct the value as|Use [`']try_|If necessary set |To return NULL instead|Parse Mode:)"
     r"|\n== SQL|\n\t?at |\n\n|\tat |$"
@@ -28,7 +28,7 @@ _WHERE = re.compile(r"== SQL\(line \d+, position \d+\) ==\n(.*)\n( *)(\^+)")
 
 @contextmanager
 def ansi_rules(session: SparkSession) -> Iterator[None]:
-    """Analyze queries by the ANSI rules; their expressions keep them when Spark evaluates them."""
+    """Analyze queries in ANSI mode, which their expressions keep during evaluation."""
     before = session.conf.get(ANSI)
     session.conf.set(ANSI, "true")
     try:
@@ -38,7 +38,7 @@ def ansi_rules(session: SparkSession) -> Iterator[None]:
 
 
 def value_problem(error: str) -> str:
-    """Return which value a query cannot compute, in a line; empty if the error is another one."""
+    """Return a line about the value that a query cannot compute; empty for other errors."""
     if not (failed := _FAILED.search(error)):
         return ""
     message = error[failed.end() :]
@@ -49,6 +49,6 @@ def value_problem(error: str) -> str:
     problem = problem.rstrip(".")
     where = _WHERE.search(error)
     expression = where[1][len(where[2]) :][: len(where[3])] if where else ""
-    # Of some functions, Spark only names the whole query.
+    # For some functions, Spark's error contains only the whole query.
     is_named = expression and not expression.upper().startswith("SELECT")
     return f"{expression}: {problem}" if is_named and len(expression) <= SHOWN else problem

@@ -1,4 +1,4 @@
-"""Refuse a query whose values change when Spark reads a batch again."""
+"""Refuse a query with values that change when Spark reads a batch again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SUBQUERIES = ("scalarsubquery", "listquery", "exists")
 def check_repeatable(source: Source[Any]) -> None:
     """Raise ConfigError if the group's query calls a function like `rand` or `uuid`.
 
-    Spark reads a batch again for a retried task, in an initial load, and after a crash. The keys
-    that were looked up, or the sort order, would then differ from the written rows.
-    `current_timestamp()` is repeatable: a batch has a single time.
+    Spark reads a batch again for a retried task, in an initial load, and after a crash, so the
+    index lookup or the sort order would not match the written rows. `current_timestamp()` is
+    allowed, because a batch has a single time.
     """
     if source.group.select is None:
         return
@@ -34,7 +34,7 @@ def check_repeatable(source: Source[Any]) -> None:
 
 
 def _changing(plan: Any) -> Iterator[str]:
-    """Yield the functions above the view `source` whose values change."""
+    """Yield the nondeterministic functions above the view `source`."""
     if plan.deterministic() or plan.nodeName() == "View":
         return
     for expression in items(plan.expressions()):

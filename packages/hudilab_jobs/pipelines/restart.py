@@ -1,6 +1,7 @@
-"""Find which keys of a pipeline's group have changed since its last start, and whether they may.
+"""Find the keys of a pipeline's group that have changed since its last start.
 
-Each start keeps the group's keys in the checkpoint, before Spark plans a batch with them.
+Each start stores the group's keys in the checkpoint before Spark plans a batch. Some changes are
+safe, others need a new checkpoint or are refused.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from hudilab_jobs.groups import Pipeline
 from hudilab_jobs.pipelines.sources import Source
 from hudilab_spark.conf import SECRET
 
-NOTE = "hudilab-group"  # in the checkpoint, beside the sink's note of its owner
+NOTE = "hudilab-group"  # a file in the checkpoint
 SAFE, NEW, REFUSED = "safe", "needs a new checkpoint", "refused"
 _OTHER_SOURCE = (NEW, "the checkpoint's offsets belong to the other source")
-_STAYS = (SAFE, "rows that are in the table stay as they are")
-# Key -> its verdict, and what a change means. All changes of other keys are safe.
+_STAYS = (SAFE, "stored rows don't change")
+# Key -> verdict and consequence of a change. Changes of other keys are safe.
 RULES = {
     "source.format": _OTHER_SOURCE,
     "source.path": _OTHER_SOURCE,
     "topic.name": _OTHER_SOURCE,
     "source.table": _OTHER_SOURCE,
     "bootstrap.servers": (SAFE, "if they belong to the same cluster, which the start checks"),
-    "startup.mode": (SAFE, "without effect: the checkpoint knows where to continue"),
-    "source.options": (SAFE, "they apply to what is read from now on"),
+    "startup.mode": (SAFE, "no effect: the stream continues from its checkpoint"),
+    "source.options": (SAFE, "they apply to the next batches"),
     "source.schema": _STAYS,
     "select": (REFUSED, "the key, partition or ordering of a row may differ from the stored row's"),
     "lock.options": (SAFE, "if all writers of the table use the same"),
@@ -46,17 +47,17 @@ RULES = {
     "ordering": (REFUSED, "the stored rows are compared by the other column"),
     "table.type": (REFUSED, "a table keeps its type"),
     "buckets": (REFUSED, "the stored rows are in other buckets"),
-    "operation": (REFUSED, "a new version of a row would be stored beside the old one"),
+    "operation": (REFUSED, "a new version of a row would be stored as a second row"),
 }
-DIGESTS = ("select", "source.schema")  # long texts, of which a literal may be secret
-# What must not be on a command line, two names of Kafka's, and a login in an address.
+DIGESTS = ("select", "source.schema")  # long texts, which may contain a secret literal
+# Secrets: the settings' own patterns, two names of Kafka's, and a login in an address.
 _SECRET = re.compile(rf"{SECRET.pattern}|jaas|credential|://[^/]*@")
 ACCEPT = "--accept-select"
-Keys = dict[str, str | None]  # of a start, by name; None for a key that the group lacks
+Keys = dict[str, str | None]  # values at a start; None for a key that the group lacks
 
 
 class Change(NamedTuple):
-    """A key that has changed: its old and new value, the verdict, and what the change means."""
+    """A changed key: its old and new value, the verdict, and the consequence."""
 
     key: str
     old: str | None
@@ -65,7 +66,7 @@ class Change(NamedTuple):
     meaning: str
 
     def __str__(self) -> str:
-        """Return the line of a check."""
+        """Return the change as a line of `--check`."""
         parts = (self.verdict, self.meaning, "" if self.verdict == SAFE else self.remedy)
         return f"changed: {self.key}{self.values}: {'; '.join(filter(None, parts))}"
 
@@ -79,10 +80,10 @@ class Change(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """What to do about a change that is not safe."""
+        """The remedy for a change that is not safe."""
         remedy = "set it back, or change table.name: the new table reads its source from the start"
         if self.key == "select":
-            remedy += f"; if it makes these columns as before, accept it once with {ACCEPT}"
+            remedy += f"; if it still computes these columns as before, accept it with {ACCEPT}"
         return remedy
 
 
@@ -96,15 +97,15 @@ def changes(old: Keys, new: Keys) -> list[Change]:
 
 
 def _judged(key: str, before: str | None, now: str | None) -> tuple[str, str]:
-    """Return the verdict on a changed key, and what the change means."""
-    # What was refused before is not in the table.
+    """Return the verdict on a changed key, and the consequence."""
+    # The table contains no rows that were refused before.
     harmless = {"timestamp.unit": None in (before, now), "tombstones": before == "refuse"}
     harmless |= {"operation": before != "upsert"}
     return (SAFE, "") if harmless.get(key) else RULES.get(key, (SAFE, ""))
 
 
 def keys_of_start(group: Pipeline) -> Keys:
-    """Return a group's keys with the values in effect, as text; without what may be secret."""
+    """Return a group's keys with their effective values as text, without possible secrets."""
     keys: Keys = {}
     for key, value in group.model_dump(by_alias=True, exclude={"table_name"}).items():
         text = str(value).lower() if isinstance(value, bool) else value
@@ -117,7 +118,7 @@ def keys_of_start(group: Pipeline) -> Keys:
         keys["source.path"] = rewrite_scheme(path)
     used = (group.select or "", *columns["record_key"], *columns["partition"], columns["ordering"])
     if not any("kafka_key" in text for text in used):
-        keys.pop("key.format", None)  # no such column depends on it
+        keys.pop("key.format", None)  # no stored column depends on it
     pairs = {"source.options": group.options(), "lock.options": group.lock() or {}}
     return keys | {key: _without_secrets(options) for key, options in pairs.items()}
 
@@ -132,9 +133,9 @@ def _digest(text: str) -> str:
 
 
 def last_start(spark: SparkSession, location: TableLocation) -> Keys | None:
-    """Return the keys of the last start that planned a batch; None without one.
+    """Return the keys of the last start that planned a batch, or None.
 
-    The file is incomplete only if its start was killed while writing it, after its check.
+    The file is incomplete only if a start was killed during the write, after its check.
     """
     if not CheckpointFiles(spark, location.checkpoint).batches("offsets"):
         return None
@@ -145,7 +146,7 @@ def last_start(spark: SparkSession, location: TableLocation) -> Keys | None:
 
 
 def keep(spark: SparkSession, location: TableLocation, keys: Keys) -> None:
-    """Keep the keys of this start in the checkpoint."""
+    """Store the keys of this start in the checkpoint."""
     write_text(spark, _file(location), json.dumps({"keys": keys}, sort_keys=True))
 
 
@@ -159,6 +160,6 @@ def refuse(source: Source[Any], changed: list[Change], *, accept_select: bool = 
 
 
 def _file(location: TableLocation) -> str:
-    # A query that writes several tables keeps a note for each.
+    # A query that writes several tables stores a file for each.
     is_own = location.checkpoint == checkpoint_of_table(location.table)
     return f"{location.checkpoint}/{NOTE}" + ("" if is_own else f"-{location.name}")

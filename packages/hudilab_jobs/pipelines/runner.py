@@ -1,4 +1,4 @@
-"""Run a pipeline: check its source, show what it would store, write it, report each batch."""
+"""Run a pipeline: check the source, preview the rows, write them, report each batch."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _log = logging.getLogger("hudilab_jobs")
 
 
 class Running(NamedTuple):
-    """A pipeline's session, source and table, and the catalog that holds the table's name.
+    """A pipeline's session, source and table, and the catalog that registers the table.
 
     Attributes:
-        others: Further pipelines that the same query runs, with the same checkpoint.
+        others: Further pipelines in the same query, with the same checkpoint.
     """
 
     spark: SparkSession
@@ -71,16 +71,19 @@ class Running(NamedTuple):
         signals: list[int] | None = None,
         show: Callable[[str], object] = str,
     ) -> Iterator[str]:
-        """Run the stream until its end or a signal; yield a line for each batch, and a last one.
+        """Run the stream until its end or a signal; yield a line for each batch, and a summary.
 
-        Without a trigger, it writes what has arrived; `initial_load` writes batch 0 alone.
-        `accept_select` accepts a `select` that has changed. See `stop_on_signal` for
-        `signals`; `show` gets the stream's current activity.
+        Args:
+            trigger: Spark's trigger; without one, the stream writes the available rows and ends.
+            initial_load: Write batch 0 alone.
+            accept_select: Accept a changed `select`.
+            signals: See `stop_on_signal`.
+            show: Called with the stream's current activity.
 
         Raises:
             LabError: Source, checkpoint and table do not belong together, or the stream failed.
         """
-        gauges = self._gauges()  # refuses the port before anything is written
+        gauges = self._gauges()  # refuses the port before a write
         started = []
         for table in self.tables:
             keys = keys_of_start(table.source.group)
@@ -145,18 +148,18 @@ class Running(NamedTuple):
         port = self.source.group.metrics_port
         if port is None:
             return nullcontext()
-        # Spark takes the next free port instead, and Prometheus would read another job's page.
+        # Spark would use the next free port, and Prometheus would read another job's page.
         address = str(self.spark.sparkContext.uiWebUrl)
         if not address.endswith(f":{port}"):
             raise self.source.error(
                 "metrics.port",
                 f"Spark's UI is at {address}: port {port} is in use, or spark.ui.enabled is false",
-                "free the port, or name another",
+                "free the port, or choose another",
             )
         return closing(Gauges(self.spark))
 
     def _stopped(self, batch: int, as_json: bool) -> str:
-        """Return the last line after a signal: whoever waits for the end does not want a count."""
+        """Return the summary after a signal, without a count, which would delay the end."""
         if as_json:
             return json.dumps({"table": self.location.table, "rows": None, "commits": None})
         after = f"after batch {batch}" if batch >= 0 else "before its first batch"
@@ -180,12 +183,12 @@ class Reports:
     Each table's commit contains the batch's number, so after a crash between two tables, the next
     run writes the batch to the tables that lack it.
 
-    `loads` are the table's commits, for an initial load: Spark counts each reading of the source,
-    and a load reads it up to three times. A stream reads each batch once.
+    Args:
+        loads: The table's commits, for an initial load, whose rows Spark counts up to three times.
 
     Attributes:
-        reported: The newest batch that was reported; -1 before the first.
-        gauges: Shows each report on the page of metrics, if the pipeline has a port for it.
+        reported: The newest reported batch; -1 before the first.
+        gauges: Exports each report, if the pipeline has a port for metrics.
     """
 
     def __init__(
@@ -202,12 +205,12 @@ class Reports:
         self._as_json, self._loads = as_json, loads
         self.reported = -1  # the newest batch
         self.gauges: Gauges | None = None
-        self._looked = 0.0  # when files were looked for that stay unread
+        self._looked = 0.0  # time of the last search for ignored files
         self._quarantined: dict[int, int] = {}  # rows, by batch
         self._read: dict[int, int | None] = {}
 
     def write_batch(self, batch: DataFrame, batch_id: int) -> None:
-        """Write the batch, and keep how many rows were quarantined."""
+        """Write the batch and store its number of quarantined rows."""
         if is_split := len(self._parts) > 1:  # each table reads it
             batch.persist()
         try:
@@ -218,7 +221,7 @@ class Reports:
                         if self.reported < 0 and not self._read:  # the first batch of this run
                             forget_misnamed(batch.sparkSession, self._location.checkpoint)
                         sink.write_batch(rows, batch_id)
-                except Exception as error:  # of Spark, Java or the lab: raised again
+                except Exception as error:  # raised again
                     if files := source.misnamed(str(error)):
                         checkpoint = self._location.checkpoint
                         keep_misnamed(batch.sparkSession, checkpoint, batch_id, files)
@@ -230,7 +233,7 @@ class Reports:
         self._read[batch_id] = self._source.rows_read()
 
     def name_unread(self, *, once_a_minute: bool = False) -> None:
-        """Print a line on stderr about what the stream will never read, each file once."""
+        """Print a line on stderr about the files that the stream ignores, each file once."""
         now = time.monotonic()
         if once_a_minute and now - self._looked < MINUTE:
             return
@@ -240,25 +243,25 @@ class Reports:
                 _log.warning(line)
 
     def activity(self, query: StreamingQuery) -> str:
-        """Return what the query is doing."""
+        """Return the query's current activity."""
         status = query.status
         if status["isTriggerActive"] and status["isDataAvailable"]:
-            # A process that has just started doesn't have the number.
+            # The number is unknown before the first report.
             return f"writing batch {self.reported + 1}" if self.reported >= 0 else "writing a batch"
         if status["message"].startswith("Initializing"):
             return "starting the stream"
         return f"waiting for new {self._source.unit}s"
 
     def new(self, query: StreamingQuery) -> Iterator[str]:
-        """Yield a line for each batch that has ended since the last call."""
-        # This runs ten times a second, and all progress is up to 1000 texts of JSON.
+        """Yield a line for each batch that ended since the last call."""
+        # This runs ten times a second, and the whole progress has up to 1000 JSON texts.
         if batches_done(query) <= self.reported + 1:
             return
         last: Any = query.lastProgress
         is_next = last["batchId"] == self.reported + 1 and "addBatch" in last["durationMs"]
         for progress in [last] if is_next else query.recentProgress:
             number = int(progress["batchId"])
-            # Spark also reports that there was nothing to do.
+            # Spark also reports idle triggers.
             if number > self.reported and "addBatch" in progress["durationMs"]:
                 self.reported = number
                 yield self._line(number, progress)
@@ -286,12 +289,12 @@ class Reports:
 
 
 def preview(pipeline: Running, *, accept_select: bool = False) -> Iterator[str]:
-    """Yield the changed keys, the source's first rows as stored, and the rows that can't be stored.
+    """Yield lines about changed keys, a sample of the rows to store, and unstorable rows.
 
-    Writes nothing.
+    It writes nothing.
 
     Raises:
-        LabError: The sample, the spec or the existing table does not fit.
+        LabError: Sample, spec and existing table do not fit together.
     """
     spark, source, spec, location, *_ = pipeline
     if last := last_start(spark, location):
@@ -305,7 +308,7 @@ def preview(pipeline: Running, *, accept_select: bool = False) -> Iterator[str]:
         yield unread
     sample = source.sample()
     if sample is None:
-        yield f"nothing to show before the first {source.unit} is there; nothing was written"
+        yield f"no preview before the first {source.unit} arrives; nothing was written"
         return
     commits = Commits(spark, location.table)
     guard = SchemaGuard(spark, spec, location.table, commits, spec.write_options())
@@ -321,12 +324,12 @@ def preview(pipeline: Running, *, accept_select: bool = False) -> Iterator[str]:
     for problem, rows in sorted(problems):
         yield f"{many(rows, 'row')} of the sample would be {fate}: {problem}"
     yield from _layout(sample.rows, count, spec)
-    yield f"a batch reads up to {batch} of what is there"
+    yield f"a batch reads up to {batch} of the source"
     yield f"table: {location.table}; nothing was written"
 
 
 def _layout(rows: DataFrame, count: int, spec: TableSpec) -> Iterator[str]:
-    """Yield how the sample's rows would be spread over files, and about how large they are."""
+    """Yield lines about the keys, partitions, files and size of a sample's rows."""
     # Spark's cache is columnar and compressed, as Parquet is.
     size = int(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
     keys, partitions = rows.select(
@@ -338,7 +341,7 @@ def _layout(rows: DataFrame, count: int, spec: TableSpec) -> Iterator[str]:
         f"{many(partitions, 'partition')}; {many(count, 'row')} take about {size / 1024:,.0f} kB"
     )
     groups = f"up to {many(spec.buckets, 'file')}" if spec.buckets else "at least one file"
-    yield f"a batch writes {groups} in each partition that it has rows of"
+    yield f"a batch writes {groups} in each of its partitions"
 
 
 @contextmanager
@@ -350,10 +353,10 @@ def opened(
     with_metrics: bool = False,
     signals: list[int] | None = None,
 ) -> Iterator[Running]:
-    """Open a session for the pipeline NAME, and check its source; stop the session at the end.
+    """Open a session for the pipeline NAME and check its source; stop the session at the end.
 
-    `with_metrics` opens the group's `metrics.port`, if it has the key. `signals` collects Ctrl-C
-    and SIGTERM, and the first one raises KeyboardInterrupt.
+    `with_metrics` opens the group's `metrics.port`. `signals` collects Ctrl-C and SIGTERM, and the
+    first signal raises KeyboardInterrupt.
 
     Raises:
         LabError: The group, the source, the schema or the query is wrong.
@@ -365,7 +368,7 @@ def opened(
     extra = metrics_settings(port, name) if port else {}
     spark = open_session(settings, app=name, groups=list(jars), names=False, extra=extra)
     try:
-        # Spark's own handler, which came with the session, calls Java while another call waits.
+        # Replaces the session's handler, which calls Java while another call waits.
         with stop_on_signal(signals, at_once=True) if signals is not None else nullcontext():
             yield joined(spark, settings, name, tables, run_id)
     finally:
@@ -379,7 +382,7 @@ def joined(
     tables: Mapping[str, tuple[TableSpec, TableLocation]],
     run_id: str = "",
 ) -> Running:
-    """Return the pipelines that NAME runs, checked, with the tables that `table_of` returned.
+    """Return the checked pipelines that NAME runs, with the tables from `table_of`.
 
     Raises:
         ConfigError: A single query cannot run them, or `checked` raises it.
@@ -409,7 +412,7 @@ def table_of(
 def checked(
     spark: SparkSession, settings: Settings, name: str, spec: TableSpec, location: TableLocation
 ) -> Running:
-    """Return the pipeline NAME, its source checked, with a table that `table_of` returned.
+    """Return the pipeline NAME with a checked source and the table from `table_of`.
 
     Raises:
         LabError: The group, the source, the schema or the query is wrong.
@@ -425,7 +428,7 @@ def _source(
     spark: SparkSession, settings: Settings, name: str, group: Pipeline, table: str
 ) -> Source[Any]:
     if isinstance(group, TopicPipeline):
-        # Imported here: only topics need the Kafka client.
+        # Imported here, because only topics need the Kafka client.
         from hudilab_jobs.pipelines.debezium import ChangeTopic
         from hudilab_jobs.pipelines.topic import Topic
 
@@ -452,7 +455,7 @@ def _check_columns(source: Source[Any], columns: Sequence[str]) -> None:
     """Raise ConfigError if the group names a column of the table that the rows lack."""
     group = source.group
     if isinstance(group, TopicPipeline) and (group.is_avro or isinstance(group, ChangePipeline)):
-        return  # the messages' own schemas decide, batch by batch
+        return  # depends on the messages' own schemas in each batch
     fields = group.table()
     named = {
         "record.key": fields["record_key"],
@@ -464,5 +467,5 @@ def _check_columns(source: Source[Any], columns: Sequence[str]) -> None:
             raise source.error(
                 key,
                 f"the rows have no column {', '.join(missing)}, only {', '.join(columns)}",
-                "name other columns, or make them in the key select",
+                "name other columns, or add them in the key select",
             )

@@ -63,26 +63,26 @@ from hudilab_jobs.pipelines.query_values import ansi_rules, value_problem
 from hudilab_jobs.pipelines.text_values import Numbers, Texts, literal, quoted, refusal
 from hudilab_jobs.pipelines.words import in_words_of
 
-ROWS = "hudilab_rows"  # the name of what Spark counts in a batch
-SAMPLE = 1_000  # rows that a check reads, in all files that aren't small
-FILES = 20  # the newest, of which columns are read
-SMALL, SMALL_FILES = 16_384, 200  # bytes of a file that a check reads whole, and the most of these
+ROWS = "hudilab_rows"  # name of Spark's row count of a batch
+SAMPLE = 1_000  # rows that a check reads from large files
+FILES = 20  # newest files whose columns a check reads
+SMALL, SMALL_FILES = 16_384, 200  # maximum bytes and number of the files that a check reads whole
 ANY_AGE = f"{2**63 - 1}ms"
 PATTERN = frozenset("[]{}*?\\")  # characters of a path that make it a pattern
 FAILED = (Py4JError, PySparkException)
 META = ("_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name")
 OR_QUARANTINE = ', or quarantine such lines: "quarantine": "true"'
 NO_QUARANTINE = (
-    ", because the quarantine takes lines, and multiLine=true or this encoding reads a file as a "
+    ", because the quarantine stores lines, and multiLine=true or this encoding reads a file as a "
     "whole"
 )
 Group = TypeVar("Group", bound=Pipeline)
 
 
 class Sample(NamedTuple):
-    """The first rows of a source, in memory, and a description of where they are from.
+    """The first rows of a source, in memory, with a description of their origin.
 
-    `refused` are the problems of rows that the source itself refuses, each with a count.
+    `refused` contains the problems of the source's unreadable rows, each with a count.
     """
 
     origin: str
@@ -93,8 +93,8 @@ class Sample(NamedTuple):
 class Source(ABC, Generic[Group]):
     """A pipeline's source, as a stream or as a sample; errors name file, group and key."""
 
-    unit: ClassVar[str]  # what `behind` counts
-    columns = T.StructType()  # of the view `source`, once the query has been checked
+    unit: ClassVar[str]  # counted by `behind`
+    columns = T.StructType()  # of the view `source`, after the query was checked
 
     def __init__(self, spark: SparkSession, settings: Settings, name: str, group: Group) -> None:
         self._spark, self._settings, self._name = spark, settings, PREFIX + name
@@ -102,14 +102,14 @@ class Source(ABC, Generic[Group]):
 
     @abstractmethod
     def identity(self) -> Mapping[str, Any]:
-        """Return what must not change between the runs of one checkpoint."""
+        """Return the properties that must not change between the runs of a checkpoint."""
 
     @abstractmethod
     def describe(self) -> tuple[str, str]:
-        """Return the source's size now, and the most that a batch reads."""
+        """Return descriptions of the source's current size and of a batch's maximum."""
 
     def check_options(self, source: str, *, values: bool = False) -> None:
-        """Raise ConfigError about an option without effect, or with a wrong value.
+        """Raise ConfigError for an unknown option or a wrong value.
 
         Args:
             source: `source.format`.
@@ -129,13 +129,13 @@ class Source(ABC, Generic[Group]):
 
     @abstractmethod
     def stream(self, *, whole: bool = False) -> DataFrame:
-        """Return the rows as a stream; with `whole`, its first batch reads the whole source."""
+        """Return the rows as a stream; with `whole`, the first batch reads the whole source."""
 
     def selected_stream(self) -> DataFrame:
         """Return the stream's rows after the query, to examine the plan.
 
-        A query is of the stream, or of each batch by itself if rows bypass it: in the stream, those
-        would be a second source for Spark, and a checkpoint cannot change its number of sources.
+        If rows bypass the query, it runs in each batch instead of the stream. The bypassing rows
+        would be a second source of the stream, and a checkpoint can't change its number of sources.
         """
         return self.stream()
 
@@ -145,39 +145,39 @@ class Source(ABC, Generic[Group]):
         yield rows
 
     def misnamed(self, error: str) -> Sequence[str]:
-        """Return files of the running batch that it was refused for with this error, by name.
+        """Return the running batch's files whose names caused this error.
 
-        A file that is renamed then is a new one, and no row of the old name was read.
+        Spark reads a renamed file as a new file, and has read no row under the old name.
         """
         return ()
 
     def rows_read(self) -> int | None:
-        """Return how many rows the newest batch has, if the stream's own plan did not read it."""
+        """Return the newest batch's number of rows, if the stream's own plan did not read it."""
         return None
 
     def check_offsets(self, checkpoint: str, batch: int | None = None) -> None:
-        """Raise LabError if what a batch was planned to read cannot be ordered by its offsets.
+        """Raise LabError if the offsets of a planned batch don't order its rows.
 
-        Without a batch, check those that are planned and not done, and what the source has now.
+        Without a batch, check all planned batches that aren't done, and the source now.
 
         Args:
-            checkpoint: Its URI.
+            checkpoint: The checkpoint's URI.
         """
 
     @abstractmethod
     def sample(self) -> Sample | None:
-        """Return the first rows, or None if the source is empty; a wrong row raises an error."""
+        """Return the first rows, or None if the source is empty; an invalid row raises an error."""
 
     def unread(self, location: TableLocation) -> str:
-        """Return a line about what the stream will never read; empty if all was named before."""
+        """Return a line about newly ignored files; empty if there are none."""
         return ""
 
     @abstractmethod
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
-        """Return how many `unit`s the table lacks after a batch with this progress."""
+        """Return the number of `unit`s that remain unread after a batch with this progress."""
 
     def selected(self, rows: DataFrame) -> DataFrame:
-        """Return the rows after the group's query, with those that bypass it."""
+        """Return the rows after the group's query, with the rows that bypass it."""
         if self.group.select is None:
             return rows
         marks, kept = self._bypassing(rows)
@@ -189,16 +189,16 @@ class Source(ABC, Generic[Group]):
         return chosen.unionByName(others, allowMissingColumns=True)
 
     def _bypassing(self, rows: DataFrame) -> tuple[dict[str, Column], Sequence[str]]:
-        """Return how to recognize rows that the query could drop, and the columns they keep.
+        """Return markers of the rows that must not pass the query, and the columns they keep.
 
-        The first are columns that the query doesn't see, with what is NULL in all other rows.
+        The markers are additional columns, hidden from the query, that are NULL in all other rows.
         """
         return ({REFUSED: F.col(f"{REFUSED}.reason")} if REFUSED in rows.columns else {}), ()
 
     def _checked(self, rows: DataFrame) -> DataFrame:
-        """Return the rows after the group's query; ConfigError if it is wrong, also in a constant.
+        """Return the rows after the group's query; raise ConfigError for an invalid query.
 
-        Spark evaluates constants when it plans a batch, outside of `batch`.
+        Spark evaluates constants during planning, outside of `batch`, so they are checked here.
         """
         if self.group.select is not None:
             nothing = self._spark.createDataFrame(self._spark.sparkContext.emptyRDD(), rows.schema)
@@ -220,7 +220,7 @@ class Source(ABC, Generic[Group]):
             ) from error
 
     def _check_streams(self, rows: DataFrame) -> None:
-        """Raise ConfigError if the group's query cannot be made of each batch by itself."""
+        """Raise ConfigError if the group's query cannot run in each batch separately."""
         sql: Any = self._spark._jvm.org.apache.spark.sql  # type: ignore[union-attr]
         checker = sql.catalyst.analysis.UnsupportedOperationChecker
         plan = rows._jdf.queryExecution().analyzed()
@@ -241,12 +241,12 @@ class Source(ABC, Generic[Group]):
             ) from error
 
     def error(self, key: str, problem: str, remedy: str) -> ConfigError:
-        """Return an error about a key of the group."""
+        """Return the error for a key of the group."""
         file = self._settings.origin(self._name, key)
         return ConfigError(f"{file}: group {self._name!r}, key {key!r}: {problem}", remedy)
 
     def check_names(self, kind: T.DataType, place: str = "") -> None:
-        """Raise ConfigError if a column, or a field of a struct, is named twice."""
+        """Raise ConfigError if two columns, or two fields of a struct, have the same name."""
         if isinstance(kind, T.ArrayType):
             self.check_names(kind.elementType, place)
         elif isinstance(kind, T.MapType):
@@ -266,7 +266,7 @@ class Source(ABC, Generic[Group]):
 
     @contextmanager
     def in_words(self) -> Iterator[None]:
-        """Raise errors of the sink and the query with the keys of the group, see `in_words_of`."""
+        """Raise errors of the sink and the query in the group's terms, see `in_words_of`."""
         with in_words_of(self._settings, self._name), self._in_select():
             yield
 
@@ -276,14 +276,14 @@ class Source(ABC, Generic[Group]):
             return sample_of(origin, self._few(rows, SAMPLE))
 
     def _few(self, rows: DataFrame, most: int | None) -> DataFrame:
-        """Return the first rows after the query; with None, all of them."""
+        """Return the first rows after the query; with None, return all rows."""
         if most is None:
             return self.selected(rows)
         return self.selected(rows.limit(most) if REFUSED in rows.columns else rows).limit(most)
 
 
 def sample_of(origin: str, rows: DataFrame) -> Sample:
-    """Return rows of the table as a sample, and what is refused of them."""
+    """Return rows of the table as a sample, with the problems of refused rows."""
     rows = rows.cache()
     rows.count()
     if REFUSED not in rows.columns:
@@ -303,19 +303,19 @@ class Folder(Source[FilePipeline]):
     unit = "file"
 
     _log: SourceLog | None = None
-    # The reasons and paths that `unread` has named, and those that it found the last time.
+    # The reasons and paths that `unread` has reported, and those of its last call.
     _named: frozenset[tuple[str, str]] = frozenset()
-    _found: set[tuple[str, str]] | None = None
+    _ignored: set[tuple[str, str]] | None = None
     _batch: Sequence[str] = ()  # the URIs of the newest batch's files
-    _misnamed: Sequence[str] = ()  # those whose names it was refused for
-    _reads: Any = None  # how the newest batch is read, if not by the stream's plan
+    _misnamed: Sequence[str] = ()  # files whose names caused its refusal
+    _reads: Any = None  # the second plan that reads the newest batch, if any
 
     def identity(self) -> Mapping[str, Any]:
         """Return the files' format and the folder."""
         return {"source": f"{self.group.source_format} of {self.group.uri}"}
 
     def describe(self) -> tuple[str, str]:
-        """Return the number and size of the files: all of them, and those of one batch."""
+        """Return the number and size of all files, and of one batch's files."""
         files = self._files()
         first = files[: int(self.group.files_per_batch)]
         size, first_size = (sum(file.size for file in chosen) for chosen in (files, first))
@@ -334,20 +334,20 @@ class Folder(Source[FilePipeline]):
             raise self.error(
                 "source.options",
                 f"has columnNameOfCorruptRecord={self._corrupt}, which is no column",
-                f"add {self._corrupt} STRING to source.schema, or leave the option out",
+                f"add {self._corrupt} STRING to source.schema, or remove the option",
             )
         try:
             rows = self._rows(self._spark.read, self.group.uri)
         except FAILED as error:
             problem = root_cause(str(error))
-            raise self.error("source.schema", problem, "write STRING for such a column") from error
+            raise self.error("source.schema", problem, "declare such a column as STRING") from error
         return self._checked(rows).columns
 
     def _check_folder(self) -> None:
         uri = self.group.uri
         if not exists(self._spark, uri):
             raise self.error(
-                "source.path", f"there is no folder {uri}", "create it, or name another"
+                "source.path", f"the folder {uri} does not exist", "create it, or choose another"
             )
         if not is_folder(self._spark, uri):
             raise self.error(
@@ -363,12 +363,12 @@ class Folder(Source[FilePipeline]):
             )
 
     def stream(self, *, whole: bool = False) -> DataFrame:
-        """Read new files; a batch has at most `files.per.batch` of them, unless `whole`."""
-        # A file dated ahead would make all others too old: Spark compares with the newest one.
+        """Read new files, in a batch at most `files.per.batch` unless `whole`."""
+        # Spark compares ages with the newest file, so a future date would exclude other files.
         reader = self._spark.readStream.option("maxFileAge", ANY_AGE)
         if not whole:
             reader = reader.option("maxFilesPerTrigger", self.group.files_per_batch)
-        # Spark's own count is of lines, and a line may be a header, or hold several rows.
+        # Spark counts lines, and a line may be a header or contain several rows.
         rows = self._rows(reader, self.group.uri)
         rows = rows if self._by_batch else self.selected(rows)
         return rows.observe(ROWS, F.count("*").alias("rows"))
@@ -385,9 +385,9 @@ class Folder(Source[FilePipeline]):
         return rows
 
     def sample(self) -> Sample | None:
-        """Read the newest files, after checking the header or the columns of each file.
+        """Read small files and the first rows of the newest large files.
 
-        Of those that aren't small, it reads the first rows only.
+        It checks the header or the columns of each file first.
         """
         files = self._files()
         if not files:
@@ -411,10 +411,10 @@ class Folder(Source[FilePipeline]):
 
     @contextmanager
     def batch(self, rows: DataFrame) -> Iterator[DataFrame]:
-        """Yield the batch; raise LabError if one of its files has another header or other columns.
+        """Yield the batch; raise LabError if a file has another header or other columns.
 
-        The stream's plan reads all files alike. If a file's columns are in another order, or its
-        lines end differently, a second plan reads the whole batch.
+        The stream's plan reads all files in the same way. If a file has another order of columns or
+        other line ends, a second plan reads the whole batch.
         """
         self._reads, self._misnamed = None, []
         self._batch = files = batch_files(self._spark, rows)
@@ -428,8 +428,8 @@ class Folder(Source[FilePipeline]):
             rows = as_batch(rows.sparkSession, self._reads)
         try:
             yield rows
-        except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
-            # Spark does not name the file.
+        except Exception as error:  # explained and raised again
+            # Spark's error doesn't contain the file.
             if self._is_text and re.search(r"java[.](io[.](IO|EOF)|util[.]zip[.])", str(error)):
                 self._raise_first(lambda uri: pack_problem(self._spark, uri), files)
             if not self._is_text and isinstance(error, FAILED):
@@ -437,7 +437,7 @@ class Folder(Source[FilePipeline]):
             raise
 
     def _reading_problem(self, uri: str) -> Problem | None:
-        """Return why the rows of a file cannot be read; None if they can."""
+        """Return the problem of a file with unreadable rows, or None."""
         try:
             self._rows(self._spark.read, [uri]).write.format("noop").mode("overwrite").save()
         except FAILED as error:
@@ -454,17 +454,17 @@ class Folder(Source[FilePipeline]):
         return self._misnamed
 
     def rows_read(self) -> int | None:
-        """Return how many rows the newest batch has, if a second plan has read it."""
+        """Return the newest batch's number of rows, if a second plan has read it."""
         if self._reads is None:
             return None
         counted = self._reads.observedMetrics().get(ROWS)
         return int(counted.get().getLong(0)) if counted.isDefined() else 0
 
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
-        """Return how many files no batch has read, by the source's own log."""
+        """Return the number of files that no batch has read, from the source's own log."""
         log, end = self._source_log(location), int(progress["sources"][0]["endOffset"]["logOffset"])
         log.read(end)
-        # The next batch may be in the log already.
+        # The log may already contain the next batch.
         return sum(
             (entry := log.files.get(f"{self.group.uri}/{file.path}")) is None or entry.number > end
             for file in self._files()
@@ -477,18 +477,18 @@ class Folder(Source[FilePipeline]):
         listed = self._listed()
         unread = {why: [file.path for file in files] for why, files in listed.items() if why}
         unread[MODIFIED] = log.modified_since(listed.get("", ()), self.group.uri)
-        found = {(why, path) for why, paths in unread.items() for path in paths}
-        new = found - self._named
-        if self._found is not None:
-            new &= self._found  # a program may write a hidden file, and rename it at the end
-        self._named, self._found = self._named | new, found
+        current = {(why, path) for why, paths in unread.items() for path in paths}
+        new = current - self._named
+        if self._ignored is not None:
+            new &= self._ignored  # a program may write a hidden file and rename it afterwards
+        self._named, self._ignored = self._named | new, current
         fresh = {
             why: [path for path in paths if (why, path) in new] for why, paths in unread.items()
         }
         return unread_line(self.group.uri, fresh)
 
     def sizes(self) -> dict[str, int]:
-        """Return the unescaped URI of each file that Spark would read, with its size."""
+        """Return sizes by the unescaped URIs of the files that Spark would read."""
         return {f"{self.group.uri}/{file.path}": file.size for file in self._files()}
 
     def _source_log(self, location: TableLocation) -> SourceLog:
@@ -498,12 +498,12 @@ class Folder(Source[FilePipeline]):
 
     @cached_property
     def _options(self) -> dict[str, str]:
-        """The group's options, their names in lower case."""
+        """The group's options, with lower-case names."""
         return {name.lower(): value for name, value in self.group.options().items()}
 
     @cached_property
     def _schema(self) -> T.StructType:
-        """The group's columns, those in the names of folders too."""
+        """The group's columns, including those in folder names."""
         try:
             schema = T._parse_datatype_string(str(self.group.source_schema))
         except FAILED as error:
@@ -517,12 +517,12 @@ class Folder(Source[FilePipeline]):
 
     @cached_property
     def _folder_columns(self) -> frozenset[str]:
-        """The columns that folders hold in their names, as in `shop=01/`."""
+        """The columns in folder names such as `shop=01/`."""
         for path, names in folder_columns(file.path for file in self._files()):
             if unknown := sorted(names - set(self._schema.names)):
                 raise self.error(
                     "source.schema",
-                    f"{path} lies in a folder {unknown[0]}=..., and the schema has no {unknown[0]}",
+                    f"{path} is in a folder {unknown[0]}=..., but the schema lacks {unknown[0]}",
                     f"add it with its type, such as {unknown[0]} STRING, or rename the folders",
                 )
             return names
@@ -530,7 +530,7 @@ class Folder(Source[FilePipeline]):
 
     @cached_property
     def _file_schema(self) -> T.StructType:
-        """The columns that the files themselves hold."""
+        """The columns in the files themselves."""
         left_out = set(self._folder_columns)
         if self._mode == "PERMISSIVE":
             left_out.add(self._corrupt)
@@ -559,7 +559,7 @@ class Folder(Source[FilePipeline]):
 
     @cached_property
     def _has_lines(self) -> bool:
-        """Whether Spark reads the files line by line, so that a wrong line can be taken out."""
+        """Whether Spark reads the files line by line, so that an invalid line can be removed."""
         is_whole = self._options.get("multiline", "false").lower() == "true"
         if self.group.source_format == "csv":
             is_whole = Dialect(self._texts).whole
@@ -567,7 +567,7 @@ class Folder(Source[FilePipeline]):
 
     @property
     def _quarantines(self) -> bool:
-        """Whether wrong lines go to the quarantine."""
+        """Whether invalid lines are quarantined."""
         return self.group.quarantine and self._has_lines and self._mode == "FAILFAST"
 
     @property
@@ -581,7 +581,7 @@ class Folder(Source[FilePipeline]):
     def _listed(self) -> dict[str, list[FileInfo]]:
         """Return the folder's files, oldest first, by the reason why Spark ignores them.
 
-        It reads those with an empty reason. Without a row, a file is left out unless it is read.
+        The reason is empty for files that Spark reads. Other files without rows are omitted.
         """
         try:
             files = list_files(self._spark, self.group.uri)
@@ -596,7 +596,7 @@ class Folder(Source[FilePipeline]):
             if is_hidden(file.path):
                 why = HIDDEN
             elif self._chosen and not self._chosen.fullmatch(file.path.rpartition("/")[2]):
-                why = f"not chosen by pathGlobFilter={self._options['pathglobfilter']}"
+                why = f"not matched by pathGlobFilter={self._options['pathglobfilter']}"
             elif committed is not None and f"{self.group.uri}/{file.path}" not in committed:
                 why = UNLISTED
             if not why or (file.size and not file.path.startswith(f"{SINK}/")):
@@ -605,7 +605,7 @@ class Folder(Source[FilePipeline]):
 
     @cached_property
     def _chosen(self) -> re.Pattern[str] | None:
-        """The names of files that `pathGlobFilter` chooses."""
+        """A pattern of the file names that `pathGlobFilter` matches."""
         if (pattern := self._options.get("pathglobfilter")) is None:
             return None
         jvm: Any = self._spark._jvm
@@ -615,13 +615,14 @@ class Folder(Source[FilePipeline]):
         return self.error(
             "source.path",
             f"this account may not read {path}",
-            "give it the right to, or run as the account that owns it",
+            "grant it read access, or run as the account that owns it",
         )
 
     def _check_files(self, uris: Sequence[str]) -> dict[str, Form]:
-        """Raise LabError if files have another header, other columns, or other folders.
+        """Return the form of each CSV file.
 
-        Return the form of each CSV file.
+        Raises:
+            LabError: A file has another header, other columns, or another kind of folder.
         """
         self._check_names(uris)
         for uri in uris:
@@ -629,17 +630,17 @@ class Folder(Source[FilePipeline]):
                 try:
                     file.open("rb").close()
                 except FileNotFoundError:
-                    pass  # gone since it was listed
+                    pass  # deleted since the listing
                 except PermissionError as error:
                     raise self._closed(error.filename) from None
         forms: dict[str, Form] = {}
         if self.group.source_format == "json":
-            return forms  # each line is checked by itself
+            return forms  # each line is checked separately
         self._raise_first(lambda uri: self._problem(uri, forms), uris)
-        return {uri: forms[uri] for uri in uris if uri in forms}  # no matter which was read first
+        return {uri: forms[uri] for uri in uris if uri in forms}  # in the order of the list
 
     def _check_names(self, uris: Sequence[str]) -> None:
-        """Raise LabError about the first file that has to be renamed or moved."""
+        """Raise LabError for the first file that must be renamed or moved."""
         base = f"{self.group.uri}/"
         problems: dict[str, Problem] = {}
         for path, names in folder_columns(uri.removeprefix(base) for uri in uris):
@@ -659,7 +660,7 @@ class Folder(Source[FilePipeline]):
         raise self.error("source.path", problem + (f" ({more} to rename)" if more else ""), remedy)
 
     def _raise_first(self, check: Callable[[str], Problem | None], uris: Sequence[str]) -> None:
-        """Raise LabError about the first file that a check finds a problem with."""
+        """Raise LabError for the first file with a problem."""
         if problem := first_problem(check, uris):
             uri, (what, remedy) = problem
             raise self.error(
@@ -667,15 +668,15 @@ class Folder(Source[FilePipeline]):
             )
 
     def _problem(self, uri: str, forms: dict[str, Form]) -> Problem | None:
-        """Return what is wrong with a file before its rows are read, and the remedy.
+        """Return a file's problem before its rows are read, or None.
 
-        Add the form of a CSV file that is right, and not empty or gone, to `forms`.
+        Add the form of a valid CSV file with a header to `forms`.
         """
         if self.group.source_format == "csv":
             try:
                 start = first_bytes(self._spark, uri)
             except (OSError, EOFError, zlib.error, *FAILED) as error:
-                return f"it cannot be unpacked: {error}", "replace the file"
+                return f"it cannot be decompressed: {error}", "replace the file"
             dialect, names = Dialect(self._texts), self._file_schema.names
             if (problem := dialect.header_problem(start, names)) is None and start:
                 forms[uri] = dialect.form(start, names)
@@ -701,15 +702,15 @@ class Folder(Source[FilePipeline]):
     ) -> DataFrame:
         """Read a path with a reader or a stream reader.
 
-        A line that does not fit the schema is an error, unless the group's options say otherwise.
+        By default, a line that does not fit the schema raises an error.
 
         Args:
-            forms: Those of CSV files, all with the same line end.
+            forms: The forms of CSV files, all with the same line end.
         """
         # Spark treats each file's path as a pattern again, unless this option is set.
         reader = reader.options(**self._options)
         reader = reader.option("recursiveFileLookup", "true").option("__globPaths__", "false")
-        # Whatever the session's settings say.
+        # Overrides the session's settings.
         reader = reader.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
         schema = self._file_schema
         if self.group.source_format == "csv":
@@ -719,8 +720,8 @@ class Folder(Source[FilePipeline]):
                 name, kind = nested[0].name, nested[0].dataType.simpleString()
                 raise self.error(
                     "source.schema",
-                    f"{name} is {kind.upper()}, which a CSV file cannot hold",
-                    f"write {name} STRING, and parse it in select: from_json({name}, '{kind}', "
+                    f"{name} is {kind.upper()}, which CSV does not support",
+                    f"declare {name} STRING, and parse it in select: from_json({name}, '{kind}', "
                     f"map('mode', 'FAILFAST')) AS {name}",
                 )
             orders: dict[tuple[int, ...], list[str]] = {}
@@ -744,7 +745,7 @@ class Folder(Source[FilePipeline]):
             rows = rows.where(f"{JSON_ROW} IS NOT NULL OR {JSON_PROBLEM} IS NOT NULL")
             return self._columns_of(rows, JSON_ROW, JSON_PROBLEM, "value", JSON_LINE)
         if self.group.source_format == "avro":
-            # Its days are those of ISO 8601, whoever wrote the file.
+            # Dates follow ISO 8601, whichever program wrote the file.
             reader = reader.option("datetimeRebaseMode", "CORRECTED")
         rows = reader.format(self.group.source_format).schema(schema).load(path)
         if not self._folder_columns:
@@ -756,11 +757,11 @@ class Folder(Source[FilePipeline]):
     def _columns_of(
         self, rows: DataFrame, row: str, problem: str, text: str, line: str
     ) -> DataFrame:
-        """Return the group's columns; a row with a problem is an error, unless the mode says so.
+        """Return the group's columns; by default, a row with a problem raises an error.
 
         Args:
-            text: What the column of corrupt records gets.
-            line: What the quarantine gets.
+            text: SQL of the text for the column of corrupt records.
+            line: SQL of the text for the quarantine.
         """
         parts = {field.name: f"{row}.{quoted(field.name)}" for field in self._file_schema}
         problems = [problem]
@@ -768,7 +769,7 @@ class Folder(Source[FilePipeline]):
             rows = rows.withColumn("_path", F.expr(FILE))
         for name in sorted(self._folder_columns):
             kind = self._schema[name].dataType
-            # A path is escaped once for Spark, and once by whoever named the folder.
+            # Spark escapes a path, and the program that named the folder may have done so before.
             form = literal(f"/{re.escape(name)}=([^/]*)/")
             value = f"regexp_extract(_path, {form}, 1)"
             value = f"if({value} RLIKE '{_NOT_ESCAPED}', {value}, {_unescaped(value)})"
@@ -785,8 +786,8 @@ class Folder(Source[FilePipeline]):
         first = f"coalesce({', '.join(problems)})"
         if self._mode == "PERMISSIVE":
             return rows.select(*columns)
-        # The name of the file is what keeps Spark from moving later filters below this one, where
-        # they would read each line once more.
+        # The file's name keeps Spark from pushing later filters below this one, where they would
+        # read each line again.
         if self._quarantines:
             place = f"named_struct('file', {FILE}, 'line', {line})"
             place = f"if({first} IS NULL, NULL, {place})"
@@ -808,17 +809,17 @@ class Folder(Source[FilePipeline]):
         return rows.drop("_refused")
 
     def _without_schema(self) -> ConfigError:
-        """Return the error about the missing schema, with the columns of the newest files."""
+        """Return the error for the missing schema, with the columns of the newest files."""
         newest = [file.path for file in self._files()[-FILES:]]
         if self.group.source_format == "csv" and Dialect(self._texts).has_header:
-            # Spark would use the header of a single file for all.
+            # Spark would use the header of a single file for all files.
             starts = [first_bytes(self._spark, f"{self.group.uri}/{file}") for file in newest]
             heads = [re.split(rb"[\r\n]", start, maxsplit=1)[0] for start in starts]
             newest = [name for name, head in zip(newest, heads, strict=True) if head == heads[-1]]
         if not newest:
             return self.error(
                 "source.schema",
-                "is missing, and the folder has no file to read it from",
+                "is missing, and the folder has no file to infer it from",
                 'add it: "source.schema": "id BIGINT, ..."',
             )
         reader = self._spark.read.format(self.group.source_format).option("__globPaths__", "false")
@@ -834,7 +835,7 @@ class Folder(Source[FilePipeline]):
         )
 
     def _unreadable(self, files: Sequence[str], error: Exception) -> ConfigError:
-        """Return the error about a file: the one that the cause names, else the first."""
+        """Return the error for the file in the cause's text, else for the first file."""
         refused = refused_row("", str(error))
         named = (file for file in files if f"/{quote(file)}" in str(error) or file in str(error))
         file = next(named, files[0])
@@ -847,7 +848,7 @@ class Folder(Source[FilePipeline]):
 
 
 class Changes(Source[TablePipeline]):
-    """The rows that a Hudi table's commits add or change, with `commit_time`."""
+    """The rows that the commits of a Hudi table add or change, with `commit_time`."""
 
     unit = "commit"
 
@@ -865,7 +866,7 @@ class Changes(Source[TablePipeline]):
         self.check_options(self.group.source_format)
         if not Commits(self._spark, self.group.uri).is_there():
             raise self.error(
-                "source.path", f"there is no Hudi table in {self.group.uri}", "name another folder"
+                "source.path", f"{self.group.uri} is no Hudi table", "choose another folder"
             )
         return self._checked(self._snapshot()).columns
 
@@ -874,12 +875,12 @@ class Changes(Source[TablePipeline]):
         return self.selected(self._rows(self._spark.readStream))
 
     def sample(self) -> Sample | None:
-        """Read rows of the table as it is now."""
+        """Read rows of the current table."""
         sample = self.first(self.group.uri, self._snapshot())
         return sample if sample.rows.take(1) else None
 
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
-        """Return how many commits of the table completed after what the batch has read."""
+        """Return the number of commits of the table since the last one that the batch has read."""
         read = progress["sources"][0]["endOffset"]["offsetCommitTime"]
         timeline = Commits(self._spark, self.group.uri).meta()
         return int(completed(timeline, read).countInstants())
@@ -891,7 +892,7 @@ class Changes(Source[TablePipeline]):
             raise self.error(
                 "source.path",
                 f"the table {self.group.uri} cannot be read: {root_cause(str(error))}",
-                "fix the table, or name another folder",
+                "fix the table, or choose another folder",
             ) from error
 
     def _rows(self, reader: Any) -> DataFrame:
@@ -901,7 +902,7 @@ class Changes(Source[TablePipeline]):
 
 
 def _origin(files: Sequence[FileInfo], count: int) -> str:
-    """Return a description of the files that a sample is from."""
+    """Return a description of a sample's files."""
     if count == 1:
         return files[0].path
     return many(count, "file") if len(files) == count else f"{len(files):,} of {count:,} files"
@@ -914,12 +915,12 @@ def _folders(names: Iterable[str]) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """Return the SQL of a part of a URI without its escapes; a plus sign is none."""
+    """Return SQL that unescapes a part of a URI, but keeps plus signs."""
     return f"url_decode(replace({text}, '+', '%2B'))"
 
 
-_NOT_ESCAPED = "%(?![0-9A-Fa-f]{2})"  # a percent sign that escapes nothing
-# As `_columns_of` writes it.
+_NOT_ESCAPED = "%(?![0-9A-Fa-f]{2})"  # a literal percent sign
+# The error of `_columns_of`.
 _WRONG_FOLDER = re.compile(
     r"(?P<uri>[a-z0-9]+:/+[^\n]*?): the folder (?P<name>[^\n]*?)=[.]{3} is not "
 )

@@ -1,4 +1,4 @@
-"""Show on stderr what a job is doing, and print its lines between that."""
+"""Show a job's current activity on stderr, between its lines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SECOND, MINUTE = 1.0, 60.0
 
 
 class Status:
-    """Shows a text with its age: in place on a terminal, else a line when a minute was silent.
+    """Shows a text with its age: updated in a terminal, else as a line after a minute of silence.
 
-    A thread writes it, so that it also appears while Spark keeps the program waiting.
+    A thread writes the text, so that it also appears while the program waits for Spark.
     """
 
     def __init__(self, *, is_shown: bool = True) -> None:
-        self._stderr = os.dup(2)  # while a JVM starts, descriptor 2 is its log
+        self._stderr = os.dup(2)  # while a JVM starts, descriptor 2 is the JVM's log
         self._in_place, self._is_shown = os.isatty(self._stderr), is_shown
         self._text, self._since = "", time.monotonic()
         self._printed = self._since
@@ -28,7 +28,7 @@ class Status:
         self._thread = Thread(target=self._run, name="hudilab-status", daemon=True)
 
     def __enter__(self) -> Status:
-        """Start to show the text."""
+        """Start showing the text."""
         if self._is_shown:
             self._thread.start()
         return self
@@ -39,7 +39,7 @@ class Status:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Show it no more."""
+        """Stop showing the text."""
         self._ended.set()
         if self._is_shown:
             self._thread.join()
@@ -73,7 +73,7 @@ class Status:
         if not self._in_place:
             os.write(self._stderr, f"hudilab: {text}\n".encode())
             return
-        # The cursor stays in front, so that the next line of anything else replaces this one.
+        # The cursor stays at the start, so that the next line replaces this text.
         width = shutil.get_terminal_size().columns - 1
         os.write(self._stderr, f"{WIPE}{text[:width]}\r".encode())
 

@@ -1,8 +1,8 @@
-"""Values that files and messages hold as text: read exactly, or NULL.
+"""Convert text in files and messages to values exactly, or to NULL.
 
-Spark's own readers change some without an error: they round decimals, drop commas (`1,50` becomes
-150), and read 12:30 as a time of today, a whole number as seconds, and BST as Bangladesh's time.
-All functions accept and return SQL.
+Spark's own readers change some values: they round decimals, drop commas (`1,50` becomes 150), and
+read 12:30 as a time of today, a whole number as seconds, and BST as Bangladesh's time. All
+functions accept and return SQL.
 """
 
 from __future__ import annotations
@@ -28,43 +28,43 @@ _CONTROLS = r"\\p{Cc}"
 _DAY = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
 _CLOCK = "[T ][0-9]{1,2}(:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?)?"
 _OFFSET = "[+-][0-9]{2}([0-9]{2}([0-9]{2})?|:[0-9]{2}(:[0-9]{2})?)?"
-# How times are written without an option. Spark also accepts 2026, 202601, 12:30, and the names of
-# zones, whose local times may be ambiguous or not exist. It removes the time from a DATE, and the
-# zone from a TIMESTAMP_NTZ.
+# The default formats of times. Spark also accepts 2026, 202601, 12:30, and the names of zones,
+# whose local times may be ambiguous or not exist. It drops the time of a DATE, and the zone of a
+# TIMESTAMP_NTZ.
 _ISO = {
     "date": f"{_DAY}([T ]00:00(:00([.]0+)?)?)?(Z|[+]00:00)?",
     "timestamp": f"{_DAY}({_CLOCK}( ?(Z|UTC|{_OFFSET}))?)?",
     "timestamp_ntz": f"{_DAY}({_CLOCK})?",
 }
-_FAR_YEAR = "(^|[^0-9])[+-][0-9]{5}"  # of more than four digits, which may overflow
-_END = r"\z"  # unlike $, not before a line break of Unicode's
+_FAR_YEAR = "(^|[^0-9])[+-][0-9]{5}"  # a year of more than four digits, which may overflow
+_END = r"\z"  # unlike $, doesn't match before a line break
 _FINER = "[.][0-9]{6}[0-9]*?[1-9]"
 SHOWN = 100  # characters of a value in a message
-RECODE = "write the file's encoding into source.options"
+RECODE = "declare the file's encoding in source.options"
 
 
 def literal(text: str) -> str:
-    """Return a text as a literal of SQL."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def quoted(name: str) -> str:
-    """Return a column's name as SQL quotes it."""
+    """Return a column's name in SQL quotes."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def decoded(raw: str, charset: str) -> tuple[str, str]:
-    """Return bytes as a text, and the condition that some of them are invalid in the encoding."""
+    """Return bytes as text, and the condition that some are invalid in the encoding."""
     text, raw = f"decode(CAST({raw} AS BINARY), {literal(charset)})", f"CAST({raw} AS BINARY)"
     if charset.upper() in ("UTF-8", "UTF8"):
         return f"CAST({raw} AS STRING)", f"{text} <> CAST({raw} AS STRING)"
-    if charset.upper().startswith(("UTF-16", "UTF-32")):  # a byte-order mark comes and goes
+    if charset.upper().startswith(("UTF-16", "UTF-32")):  # a byte-order mark may differ
         return text, f"contains({text}, '\\ufffd')"
     return text, f"encode({text}, {literal(charset)}) <> {raw}"
 
 
 def problem_of(cases: Iterable[tuple[str, str]]) -> str:
-    """Return the text of the first condition that is true; NULL if none is."""
+    """Return the text of the first true condition, or NULL."""
     return f"CASE {' '.join(f'WHEN {when} THEN {then}' for when, then in cases)} END"
 
 
@@ -75,15 +75,15 @@ def shown(problem: str, text: str, remedy: str) -> str:
 
 
 def refusal(file: str, problem: str) -> str:
-    """Return the error of a row that ends the stream, see `hudi_sink.rows.refused_row`."""
+    """Return the error for a row that ends the stream, see `hudi_sink.rows.refused_row`."""
     return f"concat({literal(REFUSED_ROW)}, {file}, ': ', {problem})"
 
 
 def named(text: str, start: str | None = None) -> str:
-    """Return the start of a text for a message; in words, if it would be invisible.
+    """Return the start of a text for a message, or a description of an invisible text.
 
     Args:
-        start: What to show, if it is not the text itself.
+        start: The text to show, by default the start of `text`.
     """
     blank = f"WHEN trim({text}) = '' THEN 'nothing but blanks'"
     start = f"left({start or text}, {SHOWN})"
@@ -91,19 +91,19 @@ def named(text: str, start: str | None = None) -> str:
 
 
 def encoding_problem(charset: str, recode: str = RECODE) -> str:
-    """Return what is wrong with bytes that `decoded` finds, and the remedy."""
+    """Return the problem of invalid bytes, with the remedy."""
     return literal(f"it has a byte that is not {charset}; {recode}, such as encoding=ISO-8859-1")
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """How a locale writes numbers: what separates thousands, and the decimals."""
+    """A locale's separators of thousands and decimals."""
 
     thousands: str
     decimals: str
 
     def plain(self, text: str) -> str:
-        """Return the number in the usual form of programs; other texts stay invalid."""
+        """Return the number with a point and no other separator; other texts stay invalid."""
         group, point = (f"[{mark}]" for mark in (self.thousands, self.decimals))
         form = f"^[+-]?([0-9]+|[0-9]{{1,3}}({group}[0-9]{{3}})+)({point}[0-9]*)?$"
         bare = f"replace({text}, {literal(self.thousands)}, '')"
@@ -113,14 +113,13 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Texts:
-    """How texts become values.
+    """The conversion of texts to values.
 
     Attributes:
-        options: Those of Spark's reader, their names in lower case.
-        unit: What a whole number counts as a time: `s`, `ms` or `us`, since 1970.
-        numbers: How the numbers are written, if not in the usual form of programs.
-        debezium: Whether a whole number as a DATE is a number of days since 1970, and a local time
-            may end in Z.
+        options: The options of Spark's reader, with lower-case names.
+        unit: The unit of a time as a whole number since 1970: `s`, `ms` or `us`.
+        numbers: A locale's separators, if any.
+        debezium: Whether a DATE may be a number of days since 1970, and a local time may end in Z.
     """
 
     options: Mapping[str, str]
@@ -134,12 +133,12 @@ class Texts:
         return self.options.get("encoding", self.options.get("charset", "UTF-8"))
 
     def value(self, text: str, kind: T.DataType) -> str:
-        """Return the value of a text; NULL if it would not be exact."""
+        """Return the exact value of a text, or NULL."""
         if isinstance(kind, (T.StringType, T.VarcharType, T.CharType)):
             return text
         if isinstance(kind, T.BinaryType):
             return f"CAST({text} AS BINARY)"
-        # Spark removes control characters at the ends, too.
+        # Spark would trim control characters.
         return f"if({text} RLIKE '{_CONTROLS}', NULL, {self._value(text, kind)})"
 
     def _value(self, text: str, kind: T.DataType) -> str:
@@ -176,10 +175,10 @@ class Texts:
             form = _ISO[name]
             if self.debezium and name == "timestamp_ntz":
                 form += "Z?"
-            exact = f"left({text}, 10)" if name == "date" else text  # without the Z of Debezium's
+            exact = f"left({text}, 10)" if name == "date" else text  # without Debezium's Z
             is_iso = f"{text} RLIKE {literal(f'^{form}{_END}')}"
             value = f"if({is_iso}, try_cast({exact} AS {name}), NULL)"
-        if name != "date":  # Spark cuts what is finer than a microsecond
+        if name != "date":  # Spark truncates nanoseconds
             value = f"if(length({text}) > 21 AND {text} RLIKE '{_FINER}', NULL, {value})"
         if self.debezium and name == "date":
             number = f"try_cast({text} AS INT)"
@@ -202,22 +201,22 @@ def remedy(kind: T.DataType, *, json: bool = False) -> str:
     """Return the remedy for a text that isn't a value of this type."""
     if isinstance(kind, TIMES):
         return (
-            "correct it, or set how times are written: timestampFormat=... or dateFormat=... in "
+            "correct it, or set the format: timestampFormat=... or dateFormat=... in "
             "source.options, or timestamp.unit (s, ms or us) for whole numbers; STRING in "
-            "source.schema and CAST(... AS TIMESTAMP) in select cut nanoseconds"
+            "source.schema and CAST(... AS TIMESTAMP) in select truncate nanoseconds"
         )
     if isinstance(kind, (T.DecimalType, *FLOATS, *INTEGERS)):
         if json:
-            return "correct it, or source.schema: a STRING has a number's digits as they are"
+            return "correct it, or source.schema: a STRING keeps a number's digits"
         return "correct it, source.schema, or source.options (locale=de-DE reads 1.234,50)"
     return "correct it, or source.schema"
 
 
 def _by_pattern(text: str, kind: T.DataType, pattern: str) -> str:
-    """Return a time that is written in a pattern of Spark's; NULL for others.
+    """Return a time in one of Spark's patterns; NULL for other texts.
 
-    Spark raises an error for a text that only the parser of Spark 2 accepts. That parser takes an
-    empty optional part, `[]`, for two characters of the text, so it accepts none.
+    Spark raises an error for a text that only the parser of Spark 2 accepts. That parser reads an
+    empty optional part, `[]`, as two literal characters, so with it, it accepts no text.
     """
     unsafe = f"startswith({text}, '[') OR {text} RLIKE '{_FAR_YEAR}'"
     moment = f"if({unsafe}, NULL, try_to_timestamp({text}, {literal('[]' + pattern)}))"
@@ -227,7 +226,7 @@ def _by_pattern(text: str, kind: T.DataType, pattern: str) -> str:
 
 
 def _decimal(text: str, kind: T.DecimalType) -> str:
-    """Return a decimal, if no digit is rounded away."""
+    """Return a decimal, or NULL if it would be rounded."""
     value, scale = f"try_cast({text} AS {kind.simpleString()})", kind.scale
     short = f"instr({text}, '.') = 0 OR length({text}) - instr({text}, '.') <= {scale}"
     plain = f"{short} OR {text} RLIKE '^[+-]?[0-9]*[.][0-9]{{0,{scale}}}0*$'"

@@ -1,6 +1,6 @@
-"""A Kafka topic whose messages hold JSON or Avro, as the source of a pipeline.
+"""A Kafka topic with JSON or Avro messages as the source of a pipeline.
 
-In a separate module, because only topics need the Kafka client.
+It is a separate module, because only topics need the Kafka client.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ KAFKA_KEY, PARTITION, OFFSET, TIME = (
     "kafka_offset",
     "kafka_timestamp",
 )
-TEXT = "kafka_value"  # with quarantine: the text of a refused message
+TEXT = "kafka_value"  # with a quarantine, the text of a refused message
 HEADER = 5  # bytes: a zero, and the id of the schema in the registry
 IS_CONFLUENT = f"length({{0}}) >= {HEADER} AND substring({{0}}, 1, 1) = X'00'"
 NUMBER = "CAST(conv(hex(substring({0}, 2, 4)), 16, 10) AS BIGINT)"
 NO_SCHEMA = "fix schema.registry.url, or register the schema"
 BYTES = {"int": 4, "long": 8}
 SHOWN = 100  # characters of a key in a message
-# Fields of a group that are the query's, and not the table's.
+# A group's fields that belong to the query, not to the table.
 QUERY = (
     *("bootstrap_servers", "security_protocol", "sasl_username", "ssl_ca_location"),
     *("startup_mode", "messages_per_batch", "source_options", "metrics_port"),
@@ -60,11 +60,11 @@ OR_QUARANTINE = ', or quarantine such messages: "quarantine": "true"'
 
 
 class Topic(Source[TopicPipeline]):
-    """The topic of a pipeline; each row has the message's key, partition, offset and time too."""
+    """The topic of a pipeline; each row also has the message's key, partition, offset and time."""
 
     unit = "message"
-    deletion = TOMBSTONE  # what a message that deletes a row is
-    copied = "copy its messages in their order to a new topic"  # whose offsets are in order again
+    deletion = TOMBSTONE  # description of a message that deletes a row
+    copied = "copy its messages in order to a new topic"  # where the offsets order them again
 
     def __init__(
         self, spark: SparkSession, settings: Settings, name: str, group: TopicPipeline
@@ -72,13 +72,13 @@ class Topic(Source[TopicPipeline]):
         super().__init__(spark, settings, name, group)
         self._client = access(group, settings.home)
         self._is_avro = group.value_format.startswith("avro")
-        self._schemas: dict[int, str | None] = {}  # of the registry, by id
+        self._schemas: dict[int, str | None] = {}  # the registry's schemas by id
         self._readings: dict[int, Reading] = {}
         self._loads = False
-        self._has_key = True  # whether the key gets into the table
-        self._by_place = ""  # the column by which a key must stay in its partition
+        self._has_key = True  # whether the table contains the message's key
+        self._moved_column = ""  # the column that requires each key to stay in its partition
         self._topics = [group.topic_name]  # of the query
-        # Refused messages and deletions must not pass a query, which may drop them.
+        # Refused messages and deletions must bypass a query, which may drop them.
         bypasses = group.select is not None and (group.quarantine or self._deletes)
         self._reads_twice = self._examines or bypasses
         self._by_batch = self._reads_twice
@@ -101,7 +101,7 @@ class Topic(Source[TopicPipeline]):
         return self._identity()
 
     def describe(self) -> tuple[str, str]:
-        """Return the topic and its servers, and the most messages of a batch."""
+        """Return the topic and its servers, and the maximum number of messages of a batch."""
         return (
             f"topic {self.group.topic_name} at {self.group.bootstrap_servers}",
             f"{int(self.group.messages_per_batch):,} messages",
@@ -122,11 +122,11 @@ class Topic(Source[TopicPipeline]):
             except ConfigError:
                 self._has_key = True
         self._check_deletes(rows)
-        self._by_place = self._placed_by(rows, table)
+        self._moved_column = self._column_that_moves(rows, table)
         return table.columns
 
     def stream(self, *, whole: bool = False) -> DataFrame:
-        """Read new messages; a batch has at most `messages.per.batch` of them, unless `whole`."""
+        """Read new messages, in a batch at most `messages.per.batch` unless `whole`."""
         if whole and self.group.startup_mode == "latest-offset":
             raise self.error(
                 "startup.mode",
@@ -143,7 +143,7 @@ class Topic(Source[TopicPipeline]):
         return messages if self._by_batch else self.selected(self._rows(messages, []))
 
     def share(self, others: Sequence[Topic]) -> None:
-        """Read the topics of other pipelines too, in one query whose batches `batch` splits.
+        """Read the topics of other pipelines, too, in a query whose batches `batch` splits.
 
         Raises:
             ConfigError: The pipelines need different queries.
@@ -178,21 +178,21 @@ class Topic(Source[TopicPipeline]):
             if self._reads_twice:
                 rows = rows.persist()
             yield self._read_once(rows) if self._by_batch else rows
-        except Exception as error:  # of Spark, Java or the lab: only explained, and raised again
+        except Exception as error:  # explained and raised again
             if (loss := LOST.search(str(error))) is None:
                 raise
             raise self.error(
                 "source.options",
                 f"messages of topic {self.group.topic_name} were deleted before the stream had "
                 f"read them ({loss[0]})",
-                "keep messages longer (retention.ms), and resume without the lost ones: "
+                "keep messages longer (retention.ms), and resume without the lost messages: "
                 '"source.options": "failOnDataLoss=false"',
             ) from error
         finally:
             rows.unpersist()
 
     def _read_once(self, messages: DataFrame) -> DataFrame:
-        """Return a batch as rows of the table; its current_timestamp() is the same for all."""
+        """Return a batch as rows of the table, all with the same current_timestamp()."""
         rows = self._read(messages)
         if self.group.select is None:
             return rows
@@ -215,18 +215,18 @@ class Topic(Source[TopicPipeline]):
             raise self._unreadable(error) from error
 
     def behind(self, progress: Mapping[str, Any], location: TableLocation) -> int:
-        """Return how many messages no batch has read, by the offsets that Spark reports."""
+        """Return the number of messages that no batch has read, from Spark's offsets."""
         source = progress["sources"][0]
         name = self.group.topic_name
         read = source["endOffset"][name]
-        # Spark reports no latest offset for a batch that it repeats after a crash.
+        # After a crash, Spark reports no latest offset for the repeated batch.
         latest = source["latestOffset"][name] if source["latestOffset"] else self._identity.ends()
         return sum(offset - read.get(part, 0) for part, offset in latest.items())
 
     @override
     def check_offsets(self, checkpoint: str, batch: int | None = None) -> None:
-        """Raise ConfigError if the topic got more partitions, and keys must stay in theirs."""
-        if not self._by_place:
+        """Raise ConfigError if the topic got more partitions and keys must not move."""
+        if not self._moved_column:
             return
         files = CheckpointFiles(self._spark, checkpoint)
         if batch is None:
@@ -240,7 +240,7 @@ class Topic(Source[TopicPipeline]):
         if len(counts) < 2:
             return
         remedy = f"{self.copied}, and read it into a new table: change topic.name and table.name"
-        if not self._deletes and self._by_place == OFFSET:
+        if not self._deletes and self._moved_column == OFFSET:
             remedy += (
                 ", or keep the topic, and change ordering to a column that grows with each change, "
                 "and table.name"
@@ -248,15 +248,15 @@ class Topic(Source[TopicPipeline]):
         raise self.error(
             "topic.name",
             f"{self.group.topic_name} has {counts[-1]} partitions, and had {counts[0]}: keys move "
-            f"to new partitions, where offsets begin again, so {self._by_place} would keep their "
-            "older rows",
+            f"to new partitions, where offsets begin at 0, so {self._moved_column} would keep "
+            "their older rows",
             remedy,
         )
 
-    def _placed_by(self, rows: DataFrame, table: DataFrame) -> str:
+    def _column_that_moves(self, rows: DataFrame, table: DataFrame) -> str:
         """Return the column of `rows` that is wrong for keys that move to another partition.
 
-        Empty if there is none: rows are never changed, or belong to a partition by their key.
+        Empty if rows never change, or the table's key contains the partition.
         """
         key, partition = self.group.table()["record_key"], self.group.table()["partition"]
         if self.group.operation != "upsert" or self._makes(key, PARTITION, rows, table):
@@ -266,19 +266,19 @@ class Topic(Source[TopicPipeline]):
         return PARTITION if self._makes(partition, PARTITION, rows, table) else ""
 
     def _makes(self, names: Sequence[str], column: str, rows: DataFrame, table: DataFrame) -> bool:
-        """Return whether the query makes any of these columns of the table from a column."""
-        there = [name for name in names if name in table.columns]
-        if self.group.select is None or not there:
+        """Return whether the query computes one of the table's columns `names` from `column`."""
+        columns = [name for name in names if name in table.columns]
+        if self.group.select is None or not columns:
             return column in names
-        # Spark removes what they do not need; the view's own plan has the column in any case.
+        # Spark prunes unused columns of the query; the view's own plan always has the column.
         nothing = self._spark.createDataFrame(self._spark.sparkContext.emptyRDD(), rows.schema)
-        needed = self.selected(nothing).select(*map(quoted, there))
+        needed = self.selected(nothing).select(*map(quoted, columns))
         plan = needed._jdf.queryExecution().optimizedPlan()
         used = (items(node.references().toSeq()) for node in _plan_nodes(plan))
         return any(attribute.name() == column for attributes in used for attribute in attributes)
 
     def _check_ids(self) -> None:
-        """Raise ConfigError unless a Confluent topic has the ids of its schema, or a registry."""
+        """Raise ConfigError unless a Confluent topic has schema ids or a registry."""
         group = self.group
         given = {"value.schema.id": group.value_schema_id}
         if group.value_format != "debezium":
@@ -289,13 +289,13 @@ class Topic(Source[TopicPipeline]):
                 raise self.error(
                     keys[0],
                     f"is for Confluent's messages, but value.format is {group.value_format}",
-                    'write "value.format": "avro-confluent", or leave the key out',
+                    'write "value.format": "avro-confluent", or remove the key',
                 )
         elif len(keys) == 2:
             raise self.error(
                 "value.schema.id",
                 "is not needed with schema.registry.url, which has the schema of each id",
-                "leave out one of the two keys",
+                "remove one of the two keys",
             )
         elif not keys:
             ids = self._ids(self._messages().limit(SAMPLE))
@@ -309,7 +309,7 @@ class Topic(Source[TopicPipeline]):
             )
 
     def _check_deletes(self, rows: DataFrame) -> None:
-        """Raise ConfigError if a deletion does not get to the row of the table."""
+        """Raise ConfigError if the query keeps a deletion from its row."""
         if not self._deletes:
             return
         self._check_table()
@@ -324,7 +324,7 @@ class Topic(Source[TopicPipeline]):
             )
 
     def _check_table(self) -> None:
-        """Raise ConfigError if the message of a deletion does not identify a row of the table."""
+        """Raise ConfigError if a deletion message doesn't identify a row of the table."""
         group = self.group
         wanted = {"record.key": (group.record_key.strip(), KAFKA_KEY)}
         wanted |= {"ordering": (group.ordering, OFFSET), "operation": (group.operation, "upsert")}
@@ -335,18 +335,18 @@ class Topic(Source[TopicPipeline]):
                 raise self.error(
                     "tombstones",
                     f"delete needs {key} {needed}, but it is {value}: a message without a value "
-                    "has nothing but its key, partition and offset",
+                    "has only its key, partition and offset",
                     f'write "{key}": "{needed}"'
-                    + (" or leave the key out" if key == "partition" else "")
+                    + (" or remove the key" if key == "partition" else "")
                     + ', or "tombstones": "refuse"',
                 )
 
     def _places(self) -> list[str]:
-        """Return the columns that a deletion has."""
+        """Return the columns of a deletion."""
         return [KAFKA_KEY, OFFSET, *([PARTITION] if self.group.partition else [])]
 
     def _without_schema(self) -> ConfigError:
-        """Return the error about the missing schema, with the columns of the first messages."""
+        """Return the error for the missing schema, with the columns of the first messages."""
         messages = self._messages().limit(SAMPLE)
         if self._is_avro:
             known = [text for number in self._ids(messages) if (text := self._schema(number))]
@@ -362,7 +362,7 @@ class Topic(Source[TopicPipeline]):
         if not rows.columns:
             return self.error(
                 "source.schema",
-                f"is missing, and topic {self.group.topic_name} has no message to read it from",
+                f"is missing, and topic {self.group.topic_name} has no message to infer it from",
                 'add it: "source.schema": "id BIGINT, ..."',
             )
         return self.error(
@@ -372,7 +372,7 @@ class Topic(Source[TopicPipeline]):
         )
 
     def _unreadable(self, error: Exception) -> ConfigError:
-        """Return the error about messages that a sample cannot read."""
+        """Return the error for messages that a sample cannot read."""
         why = refused_row("", str(error))
         if why is None:
             cause = root_cause(str(error))
@@ -382,7 +382,7 @@ class Topic(Source[TopicPipeline]):
         return self.error(key, why.problem, why.remedy)
 
     def _messages(self) -> DataFrame:
-        """Return the messages that the topic holds now, as Spark reads them."""
+        """Return the topic's current messages in Spark's columns."""
         clients = {
             key: value for key, value in self.group.options().items() if "kafka." in key.lower()
         }
@@ -390,10 +390,10 @@ class Topic(Source[TopicPipeline]):
         return reader.option("subscribe", self.group.topic_name).load()
 
     def _rows(self, messages: DataFrame, ids: Sequence[int]) -> DataFrame:
-        """Return the messages' columns; one that cannot be read is an error, or quarantined.
+        """Return the messages' columns; an unreadable message is an error, or quarantined.
 
         Args:
-            ids: The schema ids of the messages, if a registry has their schemas.
+            ids: The schema ids of the messages in the registry, if any.
         """
         try:
             messages, names, cases = self._parsed(messages, ids)
@@ -417,7 +417,7 @@ class Topic(Source[TopicPipeline]):
             TEXT: self._text(),
             DELETED: F.when(self._is_deletion(), F.lit(True)),
         }
-        # Spark would parse a message again for a filter, but does not push one through this.
+        # Keeps Spark from pushing filters below, where they would parse each message again.
         columns = (column.alias(name) for name, column in fields.items())
         rows = messages.select(F.inline(F.array(F.struct(*columns))))
         place = self._place("key_text")
@@ -432,7 +432,7 @@ class Topic(Source[TopicPipeline]):
             refused = F.struct(F.col("problem").alias("reason"), message.alias("row"))
             added = [F.lit(None).cast("string").alias(TEXT), *added, refused.alias(REFUSED)]
         else:
-            # An error is one line.
+            # An error is a single line.
             text = F.concat(place, F.translate("problem", "\r\n", "  "), F.lit(OR_QUARANTINE))
             refused = F.col("problem").isNotNull()
             rows = rows.where(F.when(refused, F.raise_error(text)).otherwise(True))
@@ -442,7 +442,7 @@ class Topic(Source[TopicPipeline]):
         )
 
     def _place(self, key: str) -> Column:
-        """Return what begins an error about a message; `key` is the column with its key's text."""
+        """Return the start of a message's error; `key` is the column with the key's text."""
         return F.concat(
             F.lit(f"{REFUSED_ROW}topic {self.group.topic_name}, partition "),
             F.concat_ws(", offset ", PARTITION, OFFSET),
@@ -452,7 +452,7 @@ class Topic(Source[TopicPipeline]):
         )
 
     def _key(self) -> tuple[Column, Column]:
-        """Return whether a message's key has the group's format, and its value."""
+        """Return the condition that a key has the group's format, and the key's value."""
         kind, key = self.group.key_format, F.col("key")
         if kind == "string":
             text, is_wrong = map(F.expr, decoded("key", "UTF-8"))
@@ -464,7 +464,7 @@ class Topic(Source[TopicPipeline]):
         return F.length(key) == BYTES[kind], F.expr(f"conv({digits}, 16, -10)").cast(kind)
 
     def _key_cases(self, valid: Column) -> Iterator[tuple[Column, Column]]:
-        """Yield what a message must not be, apart from its value, each with the problem."""
+        """Yield conditions on invalid keys and deletions, each with the problem."""
         kind = self.group.key_format
         if not self._deletes:
             remedy = f'to delete the row of its key, write "record.key": "{KAFKA_KEY}" and {DELETE}'
@@ -478,9 +478,9 @@ class Topic(Source[TopicPipeline]):
     def _parsed(
         self, messages: DataFrame, ids: Sequence[int]
     ) -> tuple[DataFrame, list[str], list[tuple[Column, Column]]]:
-        """Return the messages with a column `row`, its fields, and what a value must not be.
+        """Return the messages with a column `row`, the row's fields, and the cases of bad values.
 
-        The last is a list of conditions, each with the problem and its remedy.
+        A case is a condition, with the text of the problem and the remedy.
         """
         if self._is_avro:
             return self._avro(messages, ids)
@@ -546,14 +546,14 @@ class Topic(Source[TopicPipeline]):
     def _resolved(
         self, messages: DataFrame, row: Column, ids: Sequence[int]
     ) -> tuple[DataFrame, Column, list[tuple[Column, Column]]]:
-        """Return messages, their row as each one's schema has it, and what is wrong with some.
+        """Return messages, their rows converted from each writer's schema, and the bad cases.
 
         Args:
-            row: The row as `source.schema` has it.
+            row: The row in `source.schema`.
         """
         number, body = F.expr(NUMBER.format("value")), f"substring(value, {HEADER + 1})"
         wanted = messages.select(row.alias("row")).schema["row"].dataType
-        remedy = "write it into source.schema as that schema has it, and convert it in select"
+        remedy = "declare it in source.schema as in that schema, and convert it in select"
         cases = []
         for n in ids:
             if (writer := self._schema(n)) is None:
@@ -580,29 +580,29 @@ class Topic(Source[TopicPipeline]):
         return messages, row, cases
 
     def _reading(self, number: int, writer: str) -> Reading:
-        """Return how to read what a schema of the registry wrote."""
+        """Return how to read the messages of a schema in the registry."""
         if number not in self._readings:
             read = reading(self._spark, writer, str(self.group.source_schema))
             self._readings[number] = read
         return self._readings[number]
 
     def _is_deletion(self) -> Column:
-        """Return whether a message deletes a row."""
+        """Return the condition that a message deletes a row."""
         return F.col("value").isNull()
 
     def _row_texts(self, messages: DataFrame) -> DataFrame:
-        """Return `value`: STRING, the JSON of each message that `source.schema` describes."""
+        """Return a column `value` STRING with the JSON that `source.schema` describes."""
         return messages.select(F.col("value").cast("string"))
 
     def _text(self) -> Column:
-        """Return a message's value as text, as hex if it is none."""
+        """Return a message's value as text, or as hex if it isn't UTF-8."""
         if self._is_avro:
             return F.hex("value")
         text, is_wrong = map(F.expr, decoded("value", self._texts.charset))
         return F.when(is_wrong, F.hex("value")).otherwise(text)
 
     def _ids(self, messages: DataFrame) -> list[int]:
-        """Return the schema ids of messages that have one."""
+        """Return the schema ids in messages."""
         avro = messages.where(IS_CONFLUENT.format("value"))
         ids = avro.select(F.expr(NUMBER.format("value")).alias("id")).distinct()
         return sorted(int(row["id"]) for row in ids.collect())
@@ -612,14 +612,14 @@ class Topic(Source[TopicPipeline]):
         return self._ids(messages) if self.group.schema_registry_url else []
 
     def _schema(self, number: int) -> str | None:
-        """Return the registry's schema of an id; None without one, or without a registry."""
+        """Return the registry's schema for an id, or None."""
         url = self.group.schema_registry_url
         if url and number not in self._schemas:
             self._schemas[number] = read_schema(url, number)
         return self._schemas.get(number)
 
     def _bypassing(self, rows: DataFrame) -> tuple[dict[str, Column], Sequence[str]]:
-        """Also return what recognizes a deletion, which keeps the columns that it needs."""
+        """Add the marker of a deletion, which keeps its own columns."""
         refused, _ = super()._bypassing(rows)
         if not self._deletes or DELETED not in rows.columns:
             return refused, ()
@@ -627,19 +627,19 @@ class Topic(Source[TopicPipeline]):
 
 
 def partitions_of(offsets: str, topic: str) -> int:
-    """Return how many partitions of a topic a planned batch reads; 0 if it is not planned."""
+    """Return the number of a topic's partitions in a batch's offsets; 0 for an unplanned batch."""
     sources = (json.loads(line) for line in offsets.splitlines()[2:] if line.startswith("{"))
     return sum(len(source.get(topic, ())) for source in sources)
 
 
 def _ids_of(rows: DataFrame) -> dict[str, int]:
-    """Return Spark's ids of the columns: a column that a query changes gets another."""
+    """Return Spark's ids by column; a column that a query changes gets a new id."""
     columns = items(rows._jdf.queryExecution().analyzed().output())
     return {str(column.name()): int(column.exprId().id()) for column in columns}
 
 
 def _plan_nodes(plan: Any) -> Iterator[Any]:
-    """Yield a plan of Spark, and all plans below it."""
+    """Yield a Spark plan and all plans below it."""
     yield plan
     for child in items(plan.children()):
         yield from _plan_nodes(child)

@@ -1,4 +1,4 @@
-"""Say what the sink raises in the words of a pipeline's file: its keys, and SQL for `select`."""
+"""Translate the sink's errors into the terms of a pipeline's file: keys, and SQL in `select`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hudilab.settings import Settings
 from hudilab.table import DELETED
 from hudilab_jobs.groups import PREFIX
 
-# What users of the sink write in Python -> what a pipeline has for it. In this order.
+# Python's term -> the pipeline's term, replaced in this order.
 _WORDS = {
     re.escape(QUARANTINE): 'or quarantine such rows: "quarantine": "true"',
     "pass shared=True to the ExactlyOnceSink of both": 'write "shared": "true" into both pipelines',
     "pass shared=True to ExactlyOnceSink": 'write "shared": "true"',
     "pass the options of a lock provider as lock=, or in a pipeline as lock.options": "name the "
     "options of a lock provider in lock.options",
-    "omit lock=|leave out lock=": "omit lock.options",
-    "lock= does not": "lock.options does not",
+    "omit lock=": "omit lock.options",
+    "lock= names": "lock.options names",
     "(another|or) run_id": r"\1 --run-id",
     "differs from its TableSpec": "differs from the pipeline",
     "the spec has": "the pipeline has",
@@ -40,11 +40,11 @@ _WORDS = {
     r'\.withColumn\("([^"]+)", F\.expr\("([^"]+)"\)\)': r"\2 AS \1, ",
     r'\.withColumn\("([^"]+)", F\.col\("\1"\) \+ F\.lit\(0\.0\)\)': r"\1 + 0.0 AS \1, ",
     r'\.withColumnRenamed\("([^"]+)", "([^"]+)"\)': r"\1 AS \2, ",
-    r'\.drop\("([^"]+)"\)': r"leave out \1, ",
+    r'\.drop\("([^"]+)"\)': r"omit \1, ",
     ", (?=;|$)": "",
 }
 _LABELS = {"name": "table.name", "type": "table.type", "record key": "record.key"}
-# What an error is about -> the key that decides it; group 1 is the key, or its label.
+# Pattern of an error -> the key to change; empty if group 1 is the key or its label.
 _KEYS = {
     r"differs from its TableSpec: ([a-z ]+):": "",
     r"\b(record_key|partition|ordering) names ": "",
@@ -55,16 +55,16 @@ _KEYS = {
     r"the partition \(": "partition",
     "lock=": "lock.options",
     "shared=True": "shared",
-    "cannot store the batch|does not take the batch": "select",
+    "cannot store the batch|rejects the batch": "select",
 }
 
 
 @contextmanager
 def in_words_of(settings: Settings, group: str) -> Iterator[None]:
-    """Raise an error of the sink with the words, and if a key decides it, the place of a group.
+    """Raise an error of the sink in a pipeline's terms, with the file, group and key to change.
 
     Args:
-        group: Its name in the file.
+        group: The pipeline's name in the settings.
     """
     try:
         yield

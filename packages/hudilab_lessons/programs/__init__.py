@@ -1,1 +1,1 @@
-"""Programs that a lesson runs in a separate process: it starts them by the name of their module."""
+"""Programs that a lesson runs in a separate process, by the name of their module."""

@@ -1,7 +1,7 @@
-"""The stream of lesson 33, which stops by itself where a kill is to hit it.
+"""The stream of lesson 33, which pauses where a kill should hit it.
 
-Its job comes as JSON on standard input. It stops within the commit of batch `in`, or between the
-commit of batch `after` and Spark's record of it.
+Its job is JSON on standard input. It pauses within the commit of batch `in`, or between the commit
+of batch `after` and Spark's own record of the batch.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ def main() -> None:
     spark = open_session(load_settings(job["runtime"]), app="faults_victim")
     location = TableLocation(**job["location"])
     spec, batches = readings_table(name=location.name), job["source"]["batches"]
-    # Without a sort mode, a sink on S3 writes nothing until all rows have been read.
+    # Without a sort mode, a sink on S3 reads all rows before its first write.
     extra = {"hoodie.bulkinsert.sort.mode": "NONE"}
     sink = ExactlyOnceSink(spark, spec, location, job["source"], batches, extra=extra)
 
     def write_batch(batch: DataFrame, number: int) -> None:
-        if number == job["in"]:  # the last reading takes ten minutes
+        if number == job["in"]:  # the last row takes ten minutes
             last = (number + 1) * job["stream"]["rows_per_batch"] - 1
             hang = F.udf(lambda reading: time.sleep(600) if reading == last else reading, "long")
             batch = batch.withColumn("reading_id", hang("reading_id"))
         sink.write_batch(batch, number)
-        if number == job["after"]:  # Hudi has committed, Spark has not recorded it
+        if number == job["after"]:  # committed by Hudi, not recorded by Spark
             time.sleep(600)
 
     stream = sensor_stream(spark, **job["stream"]).writeStream.foreachBatch(write_batch)

@@ -1,7 +1,7 @@
 """The stream of lesson 21, which waits to be killed after its first write to a table.
 
-Its job comes as JSON on standard input. `folder` has the lesson's functions as `lesson_stream.py`,
-`values` are the other names that they use, and `first` is the path of the table.
+Its job is JSON on standard input. `folder` contains the lesson's functions as `lesson_stream.py`,
+`values` their other names, and `first` is the path of the table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A Spark session that runs functions for `Release`, one for each line of JSON that comes in.
+"""A Spark session that runs functions for `Release`, one for each line of JSON on its input.
 
-It answers each with another line, and ends when the notebook's process does. Java, too, writes to
-what was the standard output. A function's annotations are not evaluated, since they may name what
-only the notebook has: its source inherits this file's `annotations`.
+It answers each with a line, and ends with the notebook's process. A function's source inherits this
+file's `annotations` import, so that annotations with the notebook's own names aren't evaluated.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pyspark.sql import SparkSession
 
 def main() -> None:
     """Open the session, and answer until the input ends."""
-    answers = os.fdopen(os.dup(1), "w")
+    answers = os.fdopen(os.dup(1), "w")  # Java, too, writes to descriptor 1
     os.dup2(2, 1)
     builder = SparkSession.builder.appName("another_release")
     for name, value in json.loads(sys.argv[1]).items():
@@ -37,7 +36,7 @@ def _answer(
     try:
         exec(source, names)
         return names[name](spark, **values), ""
-    except Exception as raised:  # noqa: BLE001 - the notebook gets every error of the function
+    except Exception as raised:  # noqa: BLE001 - passed to the notebook
         if str(raised) == "None":  # Java's message is empty
             return None, getattr(raised, "_stackTrace", f"{type(raised).__name__}: {raised}")
         return None, f"{type(raised).__name__}: {raised}"

@@ -62,7 +62,7 @@ def stream(
     if spec.operation == "upsert":
         rows = rows.withColumn("reading_id", F.col("reading_id") % KEYS)
     sink = ExactlyOnceSink(
-        *(spark, spec, location, SIZES, batches), tidy_every=every, async_services=True
+        *(spark, spec, location, SIZES, batches), services_every=every, async_services=True
     )
     query = rows.writeStream.foreachBatch(sink.write_batch)
     query = query.option("checkpointLocation", location.checkpoint)

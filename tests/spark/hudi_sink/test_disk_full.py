@@ -73,7 +73,7 @@ def test_a_full_disk_loses_nothing(
     for _ in range(2):  # it is refused as long as the disk is full
         with pytest.raises(StreamError, match=FULL) as caught:
             run(spark, spec, location)
-        assert "make room on the disks of the table, its checkpoint and" in str(caught.value)
+        assert "free space on the disks of the table, its checkpoint and" in str(caught.value)
         rows = spark.read.format("hudi").load(location.table).count()
         assert rows % PER_BATCH == 0
         assert 0 < rows < SOURCE["rows"]
@@ -110,7 +110,7 @@ def test_a_disk_that_fills_while_a_lesson_runs(disk: Path, full: str) -> None:
     assert program.returncode == 1, output
     (line,) = [line for line in output.splitlines() if line.startswith("hudilab: ")]
     assert re.search(FULL, line), line
-    assert "make room on" in line
+    assert "free space on" in line
     assert "Traceback" not in output
     (disk / "filler").unlink()
     subprocess.run([str(HUDILAB), *lesson], env=env, capture_output=True, check=True)

@@ -88,7 +88,7 @@ def test_drift_is_refused_until_it_is_corrected_and_nothing_is_lost(
             return batch.withColumn("level", column)
 
         text = refused(spark, spec, location, changed)
-        assert f'{location.table} does not take the batch (schema="evolve"), nothing was' in text
+        assert f'{location.table} rejects the batch (schema="evolve"), nothing was' in text
         assert difference in text
     assert "column level (int) is missing" in refused(
         spark, spec, location, lambda batch, _: batch.drop("level")

@@ -21,7 +21,7 @@ from running import folder
 
 from hudi_sink.checkpoints import CheckpointFiles
 from hudi_sink.commits import Commits
-from hudi_sink.service_schedule import tidy_options
+from hudi_sink.service_schedule import service_options
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
@@ -188,7 +188,7 @@ def test_table_lost(spark: SparkSession, location: TableLocation) -> None:
     assert refusal(spark, location) == (
         f"the checkpoint {location.checkpoint} belongs to another table or run: {location.table} "
         "has "
-        "none of its 2 batches; use the table it belongs to, or delete the table and the "
+        "none of its 2 batches; use the checkpoint's own table, or delete the table and the "
         "checkpoint together, or use another run_id"
     )
 
@@ -226,7 +226,7 @@ def test_a_start_after_a_merge_of_files_finds_the_last_batch(
     spark: SparkSession, location: TableLocation
 ) -> None:
     again = sensor_readings(spark, 0, **SIZES)  # no rows: only what belongs to a tidy batch is done
-    options = SPEC.write_options() | tidy_options(SPEC, 0, every=1)
+    options = SPEC.write_options() | service_options(SPEC, 0, every=1)
     again.write.format("hudi").options(**options).mode("append").save(location.table)
     history = instants(spark, location.table)
     assert "replacecommit" in set(history.action)
@@ -537,7 +537,7 @@ def test_a_batch_whose_plan_is_damaged(
         f"the checkpoint file {location.checkpoint}/offsets/1 is damaged; delete the files "
         "numbered 1 "
         f"and higher in {location.checkpoint}/commits and {location.checkpoint}/offsets, and start "
-        "again: their batches are planned again, and skipped if the table has them"
+        "again: Spark plans these batches again, and the sink skips those that the table contains"
     )
     checkpoint = CheckpointFiles(spark, location.checkpoint)
     checkpoint.remove(checkpoint.later(0))

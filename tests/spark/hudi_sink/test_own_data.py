@@ -185,7 +185,9 @@ def test_a_write_that_deletes_nothing_stores_no_row_that_is_marked_as_deleted(
     three = rows((1, None), (2, True), (3, False))
     source = {"inbox": "own"}
     sink = ExactlyOnceSink(spark, spec, location, source, initial_load=load)
-    with pytest.raises(StreamError, match=f"the row with id=2: {problem}; leave the row out") as no:
+    with pytest.raises(
+        StreamError, match=f"the row with id=2: {problem}; filter the row out"
+    ) as no:
         run(spark, spec, location, three, sink)
     assert ("hudilab stream NAME" if load and operation == "upsert" else "operation upsert") in str(
         no.value
@@ -241,7 +243,7 @@ def test_keys_that_lack_a_column(
             continue
         text = refused(spark, spec, location, rows)
         assert "the record key (a, b)" in text
-        assert "is null or empty; fix the row, or leave it out" in text
+        assert "is null or empty; fix the row, or filter it out" in text
 
 
 @pytest.mark.deep
@@ -417,7 +419,7 @@ def test_such_decimals_are_refused_where_hudi_merges_avro(
 ) -> None:
     spec = TableSpec("own", ("id",), (), "moment", kind, "upsert", index=index)
     batch = spark.createDataFrame([(1, DECIMALS, 1)], DECIMALS_TYPE)
-    with pytest.raises(StreamError, match=r"column a is of type [^;]*; make the decimal a string"):
+    with pytest.raises(StreamError, match=r"column a is of type [^;]*; cast the decimal to string"):
         run(spark, spec, location, batch)
     assert not exists(spark, location.table)
 
@@ -444,4 +446,4 @@ def test_a_record_that_hudi_cannot_write_is_named(
     text = refused(spark, spec, location, rows)
     assert f"{location.table} cannot store the row with the key 7: " in text
     assert "Array contains a null element" in text
-    assert "fix the row, or leave it out, and start again" in text
+    assert "fix the row, or filter it out, and start again" in text

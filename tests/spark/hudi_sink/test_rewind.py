@@ -135,7 +135,7 @@ def test_table_and_checkpoint_go_back_and_the_stream_refills(
     ]
     assert files(location) == before
     assert Rewind(spark, location.table, to).run() == [
-        f"table: restored to {to}, 2 commits taken back",
+        f"table: restored to {to}, 2 commits rolled back",
         f"checkpoint {location.checkpoint}: 4 files removed; the next batch is 2",
     ]
     assert spark.read.format("hudi").load(location.table).count() == 2 * PER_BATCH
@@ -161,7 +161,7 @@ def test_one_that_died_between_table_and_checkpoint_is_completed_by_the_next(
     with pytest.raises(StreamError, match="the table was restored to an earlier state"):
         start(spark, spec, location)
     assert Rewind(spark, location.table, to).run() == [
-        f"table: restored to {to}, 0 commits taken back",
+        f"table: restored to {to}, 0 commits rolled back",
         f"checkpoint {location.checkpoint}: 3 files removed; the next batch is 2",
     ]
     assert_refills(spark, spec, location)
@@ -175,7 +175,7 @@ def test_a_write_that_a_dead_driver_left_is_taken_back_too(
     newest = max(path for path in timeline.glob("*_*commit"))
     newest.unlink()
     line, _ = Rewind(spark, location.table, to).run()
-    assert line == f"table: restored to {to}, 1 commit taken back"
+    assert line == f"table: restored to {to}, 1 commit rolled back"
     assert Commits(spark, location.table).unfinished() == set()
     assert_refills(spark, spec, location)
 
@@ -184,8 +184,8 @@ def test_what_cannot_be_returned_to(
     spark: SparkSession, location: TableLocation, to: str, tmp_path: Path
 ) -> None:
     assert refused(lambda: Rewind(spark, location.table, NONE)) == (
-        f"{location.table} has no commit {NONE!r}, and a rewind needs a savepoint: its "
-        f"savepoints are {to}; choose a savepoint, or look at the timeline: hudilab inspect "
+        f"{location.table} has no commit {NONE!r} to rewind to (its "
+        f"savepoints are {to}); choose a savepoint, or look at the timeline: hudilab inspect "
         f"{location.table}"
     )
     other = commits(spark, location)[2]
@@ -259,7 +259,7 @@ def test_all_streams_of_a_shared_table_go_back(spark: SparkSession, tmp_path: Pa
     )
     both = [location.checkpoint, second.checkpoint]
     assert Rewind(spark, location.table, to, checkpoints=both).run() == [
-        f"table: restored to {to}, 2 commits taken back",
+        f"table: restored to {to}, 2 commits rolled back",
         f"checkpoint {location.checkpoint}: 2 files removed; the next batch is 1",
         f"checkpoint {second.checkpoint}: 2 files removed; the next batch is 0",
     ]
@@ -277,7 +277,7 @@ def test_a_batch_that_spark_has_forgotten(
     assert refused(lambda: Rewind(spark, location.table, to)) == (
         f"the checkpoint {location.checkpoint} no longer contains batch 1, the newest at {to}: "
         "Spark "
-        "keeps the last 100 (spark.sql.streaming.minBatchesToRetain), and the oldest there is 2; "
+        "keeps the last 100 (spark.sql.streaming.minBatchesToRetain), of which 2 is the oldest; "
         f"choose a later savepoint: hudilab inspect {location.table}"
     )
 
@@ -301,9 +301,9 @@ def test_a_writer_is_alive(
     checkpoint.take(Owner("run", alive, socket.gethostname()))
     assert refused(rewind.check_safe) == (
         f"process {alive} on this machine has written with {location.checkpoint} and is still "
-        f"running; end it, or only its stream, and add --stopped: {again} --stopped"
+        f"running; end it or stop its stream, then add --stopped: {again} --stopped"
     )
-    maybe = f"make sure that it is not, and add --stopped: {again} --stopped"
+    maybe = f"make sure that it has ended, then add --stopped: {again} --stopped"
     checkpoint.take(Owner("run", 1, "elsewhere"))
     problem = f"the stream of {location.checkpoint} may be running on elsewhere; {maybe}"
     assert refused(rewind.check_safe) == problem
@@ -376,13 +376,13 @@ def test_the_command(spark: SparkSession, location: TableLocation, to: str, tmp_
         f"table: 2 commits after {to}, with batches 2 to 3\n"
         f"checkpoint {location.checkpoint}: 4 files of later batches; the next batch is 2\n"
         f"refused now: process N on this machine has written with {location.checkpoint} and is "
-        f"still running; end it, or only its stream, and add --stopped: "
+        f"still running; end it or stop its stream, then add --stopped: "
         f"hudilab rewind {location.table} --to {to} --stopped\n"
     )
     where = (location.table, "--to", to, "--checkpoint", location.checkpoint, "--stopped")
     assert hudilab(*where, home=tmp_path) == (
         0,
-        f"table: restored to {to}, 2 commits taken back\n"
+        f"table: restored to {to}, 2 commits rolled back\n"
         f"checkpoint {location.checkpoint}: 4 files removed; the next batch is 2\n",
     )
 

@@ -42,10 +42,10 @@ def test_savepoints(spark: SparkSession, tmp_path: Path, table_type: str) -> Non
     assert (made.instant, made.name) == (first, "before the sale")
     assert str(made).startswith(f"{first} 'before the sale', made by ")
     remedy = f"; or delete it: hudilab savepoint {table} --delete {first}"
-    with refused(TableError, "has this savepoint", str(made), remedy=remedy):
+    with refused(TableError, "already has this savepoint", str(made), remedy=remedy):
         savepoints.create("again")
     second = commit(spark, table, (1, 2), (2, 2), **options)
-    with refused(TableError, "has this savepoint", str(made), remedy=remedy):
+    with refused(TableError, "already has this savepoint", str(made), remedy=remedy):
         savepoints.create("before the sale")
     nameless = savepoints.create("")
     assert str(nameless).startswith(f"{second}, made by ")

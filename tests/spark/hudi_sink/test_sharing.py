@@ -169,8 +169,8 @@ def test_a_service_that_loses_to_another_writers_ends_no_stream(
     drain(start(spark, APPENDS, location, 2, shared=True, batches=2), batches=2, deadline=300)
     lines = [line for line in capsys.readouterr().err.splitlines() if "is committed" in line]
     assert [line.partition("hudilab: ")[2] for line in lines] == [
-        f"batch {number} is committed, but the table services after it failed, as they do when "
-        "another writer runs them at the same time; the next batch runs them again: "
+        f"batch {number} is committed, but its table services failed, probably because another "
+        "writer runs them at the same time; the next batch runs them again: "
         "java.io.IOException: Could not delete instant"
         for number in (0, 1)
     ]
@@ -210,11 +210,11 @@ def test_a_shared_table_is_not_tidied_by_its_streams(
 ) -> None:
     """Two writers that merged at the same time have lost 280 of 480 rows."""
     with pytest.raises(TableError) as caught:
-        ExactlyOnceSink(spark, APPENDS, location, {}, shared=True, tidy_every=5)
+        ExactlyOnceSink(spark, APPENDS, location, {}, shared=True, services_every=5)
     assert str(caught.value) == (
-        "tidy_every=5 is not allowed for a shared table: Hudi loses rows when two writers merge "
-        "files at the same time; leave out tidy_every, and merge files in one separate job, with "
-        "CALL run_clustering"
+        "services_every=5 is not allowed for a shared table: Hudi loses rows when two writers "
+        "merge files at the same time; omit services_every, and merge files in a single separate "
+        "job: CALL run_clustering"
     )
 
 
@@ -362,13 +362,13 @@ def test_a_lock_file_that_nobody_releases(spark: SparkSession, location: TableLo
     lock.touch()
     os.utime(lock, (time.time() - 600,) * 2)
     expire = {"hoodie.write.lock.filesystem.expire": "1000"}
-    for more, until in (({}, "never expires"), (expire, "expires 1000 min after it was made")):
+    for more, until in (({}, "never expires"), (expire, "expires 1000 min after its creation")):
         query = start(spark, APPENDS, location, 6, lock=IMPATIENT | more, **ends)
         with pytest.raises(StreamError) as caught:
             drain(query, batches=6, deadline=300)
         assert (
             f"the lock file {lock} is 10 min old and {until}: its owner is writing, "
-            "or has died; if no writer is running, remove it, then start again: rm "
+            "or has died; if no writer is running, delete it, then start again: rm "
             f"{lock}; "
         ) in str(caught.value)
     after_a_minute = IMPATIENT | {"hoodie.write.lock.filesystem.expire": "1"}

@@ -353,5 +353,5 @@ def test_a_socket_cannot_be_read_again(spark: SparkSession, tmp_path: Path) -> N
     assert (
         f"the source TextSocketV2[host: 127.0.0.1, port: {port}] cannot read a batch again" in text
     )
-    assert "write what it sends to files or to Kafka, and read the stream from there" in text
+    assert "write its rows to files or to Kafka first, and read the stream from there" in text
     assert not (tmp_path / "warehouse" / "lab" / "lines" / ".hoodie").exists()

@@ -180,7 +180,7 @@ def test_each_service_of_appends(spark: SparkSession, location: TableLocation) -
     after = spark.read.format("hudi").load(location.table).where("reading_id < 120")
     assert sorted(after.select("sensor_id", "reading_id").collect()) == sorted(rows)
     assert refusal(tidy.compact) == (
-        f"{location.table} is COPY_ON_WRITE: it has no logs to compact; leave out --compact, or "
+        f"{location.table} is COPY_ON_WRITE: it has no logs to compact; omit --compact, or "
         "merge "
         f"small files: hudilab tidy {location.table} --cluster"
     )
@@ -240,8 +240,7 @@ def test_a_plan_that_another_program_executes_is_left_to_it(
     (beats / instant).touch()
     assert refusal(tidy.compact) == (
         f"another program is executing the plan {instant} of {location.table}, or was killed "
-        "while it "
-        f"did; wait a minute, then: hudilab tidy {location.table}"
+        f"meanwhile; wait a minute, then: hudilab tidy {location.table}"
     )
     (beats / instant).unlink()
     assert tidy.compact().endswith(", 1 plan")

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudi_sink.rows import gathered, newest_rows
-from hudi_sink.service_schedule import tidy_options
+from hudi_sink.service_schedule import service_options
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import TableLocation, local_path, locate
@@ -264,7 +264,7 @@ def test_small_logs_are_compacted_up_to_a_bound(
 
     def compacted(batch_id: int) -> int:
         before = set(table.rglob("*.parquet"))
-        options = spec.write_options() | tidy_options(spec, batch_id, written=0)
+        options = spec.write_options() | service_options(spec, batch_id, written=0)
         rows.write.format("hudi").options(**options).mode("append").save(location.table)
         return len(set(table.rglob("*.parquet")) - before)
 

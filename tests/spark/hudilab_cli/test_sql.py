@@ -113,7 +113,7 @@ def test_values_are_exact_in_json_and_csv(spark: SparkSession) -> None:
 
 def test_what_json_cannot_write_is_refused(spark: SparkSession) -> None:
     rows = spark.sql("SELECT 1 AS a, 2 AS a")
-    with refused(ParameterError, "two columns a", remedy="name one of them: a AS a_2"):
+    with refused(ParameterError, "two columns a", remedy="rename one of them: a AS a_2"):
         list(json_lines(rows))
     for value in ("map(DATE'2026-01-01', 1)", "array(map(X'00', 1))", "map(array(1), 1)"):
         rows = spark.sql(f"SELECT named_struct('x', {value}) AS m")

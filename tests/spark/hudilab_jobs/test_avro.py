@@ -134,7 +134,7 @@ def test_files_that_avro_would_read_in_part(tmp_path: Path) -> None:
     rows = [{"id": n, "day": 0, "at": 0} for n in range(2, 900)]
     whole = avro_file({"id": "int", "day": day, "at": at}, rows)
     code, _, err = run(whole[:-20])
-    assert (code, "2.avro: it is damaged or cut off" in err) == (1, True), err[-2000:]
+    assert (code, "2.avro: it is damaged or truncated" in err) == (1, True), err[-2000:]
     beyond = [{"id": 2, "day": 0, "at": 2**62}]
     code, _, err = run(avro_file({"id": "int", "day": day, "at": at}, beyond))
     assert (code, "2.avro: it cannot be read as avro: " in err) == (1, True), err[-2000:]

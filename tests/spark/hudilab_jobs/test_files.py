@@ -132,8 +132,8 @@ def test_a_file_is_read_whatever_its_time_and_each_that_stays_unread_is_named_on
         inbox.put(name, numbered(1, 4))
     os.utime(inbox.folder / "old.csv", (2, 2))  # as a copy that keeps its time
     line = (
-        f"8 files in file://{inbox.folder} left unread: 5 hidden by a name with _ or . first, or "
-        "._COPYING_ last (.c.csv, _metadata.csv, _new/a.csv and 2 more); 1 not chosen by "
+        f"8 files in file://{inbox.folder} left unread: 5 hidden by a name that starts with _ or "
+        "., or ends in ._COPYING_ (.c.csv, _metadata.csv, _new/a.csv and 2 more); 1 not matched by "
         "pathGlobFilter=*.csv* (text.txt); 2 modified after being read, so write new rows to a new "
         "file (old.csv, today.csv)"
     )
@@ -234,7 +234,7 @@ def test_a_file_that_is_renamed_after_its_batch_was_refused_is_read(
     (tmp_path / "b.csv").rename(inbox.folder / later)
     capsys.readouterr()
     assert [report["batch"] for report in inbox.write()] == [0 if first else 1]
-    line = f"planned again, because file://{inbox.folder}/{name}, which it was refused for, has an"
+    line = f"planned again, because file://{inbox.folder}/{name}, which Spark could not read, was"
     assert line in capsys.readouterr().err
     assert inbox.stored("id") == [(1,), (2,), (3,)]
     assert inbox.write() == []
@@ -605,7 +605,7 @@ def test_wrong_records_of_whole_files_are_refused(
     keys = {"source_format": kind.partition(",")[0], "source_options": options}
     inbox = Inbox(spark, tmp_path, quarantine="true", **keys)
     inbox.put("bad.dat", text.encode("utf-16" if "UTF-16" in options else "utf-8"))
-    with refused(inbox, "bad.dat", problem, "the quarantine takes lines"):
+    with refused(inbox, "bad.dat", problem, "the quarantine stores lines"):
         pass
 
 
@@ -675,7 +675,7 @@ def test_a_column_that_is_named_twice_is_refused(
 def test_a_folder_column_without_a_type(spark: SparkSession, tmp_path: Path) -> None:
     inbox = Inbox(spark, tmp_path)
     inbox.put("shop=01/a.csv", f"id,seen,name\n1,{TIME},x\n")
-    with pytest.raises(LabError, match="the schema has no shop; add it with its type"):
+    with pytest.raises(LabError, match="the schema lacks shop; add it with its type"):
         inbox.pipeline()
 
 

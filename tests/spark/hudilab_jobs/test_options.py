@@ -144,29 +144,29 @@ REFUSED = {
     "csv timeZone=UTC": ("has timeZone, which is not an option of csv", "to_utc_timestamp(seen"),
     "csv inferschema=true": ("has inferschema", "source.schema has the names and types"),
     "csv maxFilesPerTrigger=1": ("has maxFilesPerTrigger", 'write "files.per.batch"'),
-    "csv maxColumns=1": ("has maxColumns", "leave it out; csv has: header, sep,"),
+    "csv maxColumns=1": ("has maxColumns", "remove it; csv has: header, sep,"),
     "csv sep=; delimiter=;": ("has sep and delimiter", "remove one of them"),
     "csv columnNameOfCorruptRecord=a": ("which needs mode=PERMISSIVE", "add mode=PERMISSIVE"),
     "csv columnNameOfCorruptRecord=b mode=permissive": ("is no column", "add b STRING to source"),
-    "csv header=yes": ("has header=yes, which is not true or false", "correct it, or leave"),
-    "csv quote=**": ("has quote=**, which is not a single character", "correct it, or leave"),
-    "csv mode=STRICT": ("has mode=STRICT, which is not FAILFAST", "correct it, or leave it out"),
+    "csv header=yes": ("has header=yes, which is not true or false", "correct or remove it"),
+    "csv quote=**": ("has quote=**, which is not a single character", "correct or remove it"),
+    "csv mode=STRICT": ("has mode=STRICT, which is not FAILFAST", "correct or remove it"),
     "csv encoding=latin": ("has encoding=latin, which is not an enc", "encoding=ISO-8859-1"),
     "csv locale=xx-YY": ("has locale=xx-YY, which is not a language", "such as locale=de-DE"),
     "csv locale=de-DE dateFormat=dd-MMM-yyyy": ("has locale and dateformat", "column as STRING"),
     "csv dateFormat=%Y-%m-%d": ("which is not a pattern of Spark 3", "yyyy, MM, dd"),
     "csv dateFormat=YYYY-MM-dd": ("which is not a pattern of Spark 3", "yyyy, MM, dd"),
     "json dateFormat=d.M.y": ("has a year of neither two nor four digits", "write yyyy or yy"),
-    "json timestampFormat=yyyy-MM-ddThh:mm": ("an hour of half a day without AM", "write HH"),
+    "json timestampFormat=yyyy-MM-ddThh:mm": ("an hour of 1 to 12 without AM", "write HH"),
     "json timestampFormat=ss.SSSSSSSSS": ("more digits of a second", "write at most SSSSSS"),
-    "json timestampNTZFormat=yyyy-MM-ddXXX": ("has a time zone", "write the column TIMESTAMP"),
+    "json timestampNTZFormat=yyyy-MM-ddXXX": ("has a time zone", "declare the column TIMESTAMP"),
     "csv 'timestampFormat=yyyy-MM-dd HH:mm z'": ("has the name of a zone", "an offset (XXX)"),
     "json 'timestampFormat=yyyy-MM-dd HH:mm VV'": ("has the name of a zone", "an offset (XXX)"),
-    "csv dateFormat=dd.MM.": ("has no year, so Spark would take 1970", "add yyyy"),
+    "csv dateFormat=dd.MM.": ("has no year, so Spark would assume 1970", "add yyyy"),
     "json allowComments=true": ("has allowComments", "write the files as JSON of RFC 8259"),
-    "json locale=de-DE": ("has locale", "write the column STRING"),
-    "parquet header=true": ("has header", "leave it out; parquet has: mergeSchema, pathGlobFilter"),
-    "orc mergeSchema=yes": ("has mergeSchema=yes", "correct it, or leave it out"),
+    "json locale=de-DE": ("has locale", "declare the column STRING"),
+    "parquet header=true": ("has header", "remove it; parquet has: mergeSchema, pathGlobFilter"),
+    "orc mergeSchema=yes": ("has mergeSchema=yes", "correct or remove it"),
     "avro avroSchema={}": ("has avroSchema", "source.schema has the names and types"),
 }
 
@@ -185,11 +185,11 @@ def test_other_options_are_refused(spark: SparkSession, tmp_path: Path, option: 
 
 def test_options_of_other_sources_are_refused(spark: SparkSession) -> None:
     for source, name, remedy in (
-        ("hudi", "hoodie.datasource.query.type", "leave it out; hudi has: none"),
+        ("hudi", "hoodie.datasource.query.type", "remove it; hudi has: none"),
         ("kafka", "startingOffsets", '"startup.mode"'),
         ("kafka", "maxOffsetsPerTrigger", 'write "messages.per.batch"'),
         ("kafka", "kafka.bootstrap.servers", 'write "bootstrap.servers"'),
-        ("kafka", "dateFormat", "leave it out; kafka has: failOnDataLoss"),
+        ("kafka", "dateFormat", "remove it; kafka has: failOnDataLoss"),
     ):
         problem = option_problem(spark, {name: "x"}, source)
         assert problem is not None

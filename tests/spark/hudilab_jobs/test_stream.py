@@ -148,7 +148,7 @@ def test_a_port_that_is_in_use(spark: SparkSession, tmp_path: Path) -> None:
     own = Own(spark, tmp_path, metrics_port="1024")
     own.put("a.csv", ROWS)
     where = (str(own.file), "key 'metrics.port'", "port 1024 is in use, or")
-    with refused(ConfigError, *where, remedy="; free the port, or name another"):
+    with refused(ConfigError, *where, remedy="; free the port, or choose another"):
         own.run()
     assert not exists(spark, f"file://{tmp_path}/warehouse")
 
@@ -189,7 +189,7 @@ def test_the_stream_continues_from_a_first_load(spark: SparkSession, tmp_path: P
     first = [("EWR", "2013-01-01", -4.0), ("EWR", "2013-01-02", 0.25)]
     assert own.rows() == [*first, ("JFK, New York", "2013-01-01", None)]
     remedy = "; start the stream itself, which continues from there: hudilab stream own"
-    text = "already has a stream, with batches up to 1, and an initial load is batch 0"
+    text = "already contains a stream's batches up to 1, and an initial load writes batch 0"
     with refused(StreamError, table, text, remedy=remedy):
         own.run(initial_load=True)
 
@@ -208,8 +208,8 @@ def test_the_changes_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
         select=f"SELECT {visit} FROM source",
         **csv_only,
     )
-    remedy = "; name another folder"
-    refusal(own, f"there is no Hudi table in file://{cities}", remedy=remedy, key="source.path")
+    remedy = "; choose another folder"
+    refusal(own, f"file://{cities} is no Hudi table", remedy=remedy, key="source.path")
     options = {
         "hoodie.table.name": "cities",
         "hoodie.datasource.write.recordkey.field": "city",
@@ -297,7 +297,7 @@ def test_changes_that_are_safe(spark: SparkSession, tmp_path: Path) -> None:
     assert [*islice(lines, 3)] == [
         "changed: select: refused; the key, partition or ordering of a row may differ from the "
         "stored row's; set it back, or change table.name: the new table reads its source from the "
-        "start; if it makes these columns as before, accept it once with --accept-select",
+        "start; if it still computes these columns as before, accept it with --accept-select",
         "changed: quarantine from false to true: safe",
         "changed: files.per.batch from 100 to 1: safe",
     ]
@@ -357,8 +357,8 @@ def refusal(own: Own, *failed: str, remedy: str, key: str) -> None:
 def test_a_folder_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
     own = Own(spark, tmp_path)
     own.folder.rmdir()
-    remedy = "; create it, or name another"
-    refusal(own, f"there is no folder file://{own.folder}", remedy=remedy, key="source.path")
+    remedy = "; create it, or choose another"
+    refusal(own, f"the folder file://{own.folder} does not exist", remedy=remedy, key="source.path")
 
 
 @pytest.mark.parametrize("closed", ["", "a.csv"])
@@ -369,7 +369,7 @@ def test_what_this_account_may_not_read_is_named(
     own.put("a.csv", ROWS)
     path = own.folder / closed
     path.chmod(0)
-    remedy = "; give it the right to, or run as the account that owns it"
+    remedy = "; grant it read access, or run as the account that owns it"
     with bound_by_modes():
         refusal(own, f"this account may not read {path}", remedy=remedy, key="source.path")
     path.chmod(0o700)
@@ -471,7 +471,7 @@ def test_a_column_that_the_rows_lack(
     own = Own(spark, tmp_path, **{key.replace(".", "_"): column})
     own.put("a.csv", ROWS)
     problem = f"group 'pipeline.own', key '{key}': the rows have no column {column}, only station"
-    remedy = "; name other columns, or make them in the key select"
+    remedy = "; name other columns, or add them in the key select"
     for start in (own.check, own.run):
         with refused(ConfigError, problem, remedy=remedy):
             start()

@@ -172,7 +172,7 @@ def test_a_runtime_without_settings_is_refused(tmp_path: Path) -> None:
         open_session(replace(load_settings(), runtime="AWS", conf_dir=tmp_path, project=tmp_path))
     assert str(caught.value) == (
         f"RUNTIME_ENV=AWS has no Spark settings: {tmp_path}/conf/aws/spark-defaults.conf does not "
-        "exist; create it with spark.master and whatever else this runtime needs, or use "
+        "exist; create it with spark.master and the other settings of this runtime, or use "
         "RUNTIME_ENV=LOCAL"
     )
 

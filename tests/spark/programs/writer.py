@@ -26,7 +26,7 @@ def main(table_type: str, rows: int, batches: int) -> None:
     readings = sensor_stream(spark, rows_per_batch=-(-rows // batches), rows=rows, **sizes)
     source = {"rows": rows, "batches": batches, **sizes}
     # Merges and cleaning are killed too.
-    sink = ExactlyOnceSink(spark, spec, location, source, batches, tidy_every=5)
+    sink = ExactlyOnceSink(spark, spec, location, source, batches, services_every=5)
     stream = readings.writeStream.foreachBatch(sink.write_batch)
     stream = stream.option("checkpointLocation", location.checkpoint)
     drain(stream.start(), batches=batches, deadline=600)

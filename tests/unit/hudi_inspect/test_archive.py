@@ -111,7 +111,7 @@ def test_an_archive_of_version_6_is_not_read_and_the_report_says_so(tmp_path: Pa
     assert snapshot.window.oldest_time_travel == "2026-01-01T00:00:10.000Z"
     note = (
         "the archive .hoodie/history is not read, because the table has version 6: its instants "
-        "are missing here, and queries may reach further back; list its commits with "
+        "are missing here, and queries may go further back; list its commits with "
         "CALL show_archived_commits(table => 'readings')"
     )
     assert snapshot.as_dict()["notes"] == [note]

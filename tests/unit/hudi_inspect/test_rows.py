@@ -29,9 +29,9 @@ def test_a_data_file_whose_rows_nobody_tells(table: HandMade) -> None:
     table.commit(10, 12, {A: 5})
     path = table.base(1, B)  # older than the timeline, so committed, and no commit says its rows
     assert problem(table) == (
-        f"the data file file://{table.root}/{path} is not a whole Parquet file; look at it first "
-        f"(ls -l '{table.root}/{path}'), then restore it from a backup, or return to a savepoint, "
-        "which removes all later commits: "
+        f"the data file file://{table.root}/{path} is not a complete Parquet file; look at it "
+        f"first (ls -l '{table.root}/{path}'), then restore it from a backup, or return to a "
+        "savepoint, which removes all later commits: "
         "CALL rollback_to_savepoint(table => 'NAME', instant_time => 'T')"
     )
 

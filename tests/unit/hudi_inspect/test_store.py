@@ -109,7 +109,7 @@ def test_a_link_is_followed_inside_the_table_and_no_further(
     assert snapshot.store.skipped == ([] if inside else ["sensor_id=10"])
     note = (
         "sensor_id=10 can't be read: inspect reads only regular files inside the table, and "
-        "follows no link that leads out of it"
+        "follows no link to a path outside it"
     )
     assert (note in snapshot.notes) != inside
 
@@ -137,7 +137,7 @@ def test_what_is_no_regular_file_of_the_table_is_left_out(table: HandMade, kind:
     assert [instant.time for instant in snapshot.instants] == [at(10)]
     assert snapshot.notes == [
         f"{thing.relative_to(table.root)} can't be read: inspect reads only regular files inside "
-        "the table, and follows no link that leads out of it"
+        "the table, and follows no link to a path outside it"
     ]
     assert snapshot.problems == ()
 
@@ -156,7 +156,7 @@ def test_a_path_in_a_file_leads_nowhere_else(table: HandMade, tmp_path: Path) ->
         assert problem(table).startswith("the archived timeline")
     table.properties["hoodie.timeline.path"] = "../.."
     table.save()
-    assert problem(table).startswith("hoodie.timeline.path=../.. leads out of the table")
+    assert problem(table).startswith("hoodie.timeline.path=../.. is outside the table")
 
 
 def test_links_do_not_multiply_what_they_lead_to(table: HandMade) -> None:
@@ -209,5 +209,5 @@ def test_no_right_to_read(table: HandMade) -> None:
     table.timeline.chmod(0o755)
     assert error == (
         f"cannot read {table.timeline}: permission denied; ask its owner for read access, or run "
-        "as a user who has it: hudi-inspect TABLE"
+        "as a user with read access: hudi-inspect TABLE"
     )

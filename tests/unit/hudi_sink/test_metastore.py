@@ -49,11 +49,11 @@ def test_one_that_answers(answering: Callable[[bytes], str]) -> None:
 
 @pytest.mark.parametrize("reply", [b"", REPLY[:9], b"HTTP/1.1 400 Bad Request\r\n\r\n" * 3])
 def test_another_program(answering: Callable[[bytes], str], reply: bytes) -> None:
-    assert trouble(answering(reply)) == "what listens there is not a Hive metastore"
+    assert trouble(answering(reply)) == "the server there is not a Hive metastore"
 
 
 def test_one_that_hangs_and_one_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metastore, "ANSWER", 0.2)
+    monkeypatch.setattr(metastore, "ANSWER_TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server:
         uri = f"thrift://127.0.0.1:{server.getsockname()[1]}"
         assert trouble(uri) == "it did not answer within 0.2 s"

@@ -15,7 +15,7 @@ from hudilab.table import TableSpec
 
 CASES = read_cases(__file__)
 
-HEAD = 'memory://t does not take the batch (schema="{}"), nothing was written: '
+HEAD = 'memory://t rejects the batch (schema="{}"), nothing was written: '
 ANYWAY = 'TableSpec.schema="any"'
 
 
@@ -280,7 +280,7 @@ def test_a_struct_or_a_decimal_may_not_be_named_as_a_type_of_avro(kind: Any) -> 
         ),
         (
             "short",
-            "column v is of type smallint, which Hudi 1.2 makes an int, or cannot read after a "
+            "column v is of type smallint, which Hudi 1.2 stores as int, or cannot read after a "
             'bulk_insert; batch = batch.withColumn("v", F.col("v").cast("int"))',
         ),
         (array(struct(tinyint="byte")), "column v is of type array<struct<tinyint:tinyint>>"),

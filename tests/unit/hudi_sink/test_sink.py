@@ -135,7 +135,7 @@ def test_a_driver_that_is_refused_leaves_the_checkpoint_to_its_owner(world: Worl
     world.table.commit("query-2", 0, "d")
     with pytest.raises(StreamError, match="was written by a stream whose checkpoint is not at"):
         world.write(driver, 0)
-    assert world.files.noted() is None
+    assert world.files.recorded_owner() is None
 
 
 def test_what_is_committed_while_a_driver_takes_over_counts(world: World) -> None:

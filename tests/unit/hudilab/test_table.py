@@ -20,7 +20,7 @@ from hudi_sink.metadata import (
     overlap_options,
 )
 from hudi_sink.repairs import foreign_groups
-from hudi_sink.service_schedule import tidy_options
+from hudi_sink.service_schedule import service_options
 from hudilab.errors import TableError
 from hudilab.table import TableSpec
 
@@ -83,7 +83,7 @@ def test_nor_can_an_option_combine_them(option: str) -> None:
     extra = {option: "org.apache.hudi.DefaultSparkRecordMerger"}
     assert indexed("SIMPLE").write_options(extra)[option] == extra[option]
     for index in (*GLOBAL, "RECORD_LEVEL_INDEX"):
-        with refused(TableError, f"option {option!r}", "JVM", index, remedy="; leave it out"):
+        with refused(TableError, f"option {option!r}", "JVM", index, remedy="; remove it"):
             indexed(index).write_options(extra)
 
 
@@ -115,7 +115,7 @@ def test_a_decimal_is_refused_where_changes_are_stored() -> None:
 @pytest.mark.parametrize(("role", "kind", "instead"), CASES["bad types"])
 def test_a_type_that_is_no_key_partition_or_ordering(role: str, kind: str, instead: str) -> None:
     name = instead.partition("(")[2].partition(")")[0]
-    remedy = f"; make a column of it, such as {instead}, and name that instead"
+    remedy = f"; derive a column from it, such as {instead}, and name that instead"
     for operation in ("bulk_insert", "upsert"):
         table = spec(record_key=("reading_id",), operation=operation)
         with refused(TableError, f"{role} names {name} ({kind}), and Hudi", remedy=remedy):
@@ -156,7 +156,7 @@ def test_keys_of_times_are_written_as_avro_writes_them() -> None:
 def test_the_services_of_a_batch(case: dict[str, Any]) -> None:
     """Appends are tidied once in twenty; upserts compact large logs often, small ones rarely."""
     written = {"written": case["written"]} if "written" in case else {}
-    assert tidy_options(spec(**case["spec"]), case["batch"], **written) == case["options"]
+    assert service_options(spec(**case["spec"]), case["batch"], **written) == case["options"]
 
 
 @pytest.mark.parametrize("operation", ["bulk_insert", "upsert"])
@@ -352,7 +352,7 @@ def test_a_lock_that_protects_nothing() -> None:
     locks, name = "org.apache.hudi.client.transaction.lock", "'hoodie.write.lock.provider'"
     in_jvm = f"'{locks}.InProcessLockProvider'"
     for table, more in (
-        ("file:///w/lab/t", ", or leave out lock= to use the table's own lock file"),
+        ("file:///w/lab/t", ", or omit lock= to use the table's own lock file"),
         ("s3a://b/t", ""),
     ):
         remedy = f"add {name}, for example {in_jvm} for streams of one driver{more}"

@@ -70,7 +70,7 @@ def test_one_that_had_failed_may_show_so_for_a_while(monkeypatch: pytest.MonkeyP
     connectors._wait(Worker(None, status("old"), running), "a", 5)  # type: ignore[arg-type]
     with refused(ServiceError, "connector 'orders' failed: new", remedy=AGAIN):
         connectors._wait(Worker(status("new")), "a", 0)  # type: ignore[arg-type]
-    monkeypatch.setattr("hudilab_cli.servers.process.PATIENCE", 0)
+    monkeypatch.setattr("hudilab_cli.servers.process.START_TIMEOUT", 0)
     with refused(ServiceError, "'a'", "after 0 s (not there yet)", remedy=AGAIN):
         connectors._wait(Worker(None), "a", 0)  # type: ignore[arg-type]
 

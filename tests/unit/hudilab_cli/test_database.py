@@ -61,7 +61,7 @@ def test_a_failed_download_is_one_line(settings: Settings, bare: Path) -> None:
     bare.write_text("import sys; sys.exit('setup: no answer; check network (log: /a; b/log)')")
     with refused(
         ServiceError,
-        "PostgreSQL is not installed (no answer; check network (log: /a; b/log))",
+        "PostgreSQL could not be installed (no answer; check network (log: /a; b/log))",
         remedy="then run: hudilab services start database",
     ) as caught:
         database.install(settings)

@@ -66,7 +66,7 @@ def test_a_file_that_is_no_notebook(tmp_path: Path, text: str) -> None:
 
 def test_a_notebook_that_cannot_be_read(tmp_path: Path) -> None:
     assert refused(defaults, tmp_path) == (
-        f"cannot read {tmp_path} (Is a directory); make it readable, or name another notebook"
+        f"cannot read {tmp_path} (Is a directory); make it readable, or choose another notebook"
     )
 
 

@@ -63,7 +63,7 @@ def test_an_installation_without_lessons(tmp_path: Path) -> None:
 
 def test_progress_is_forgotten_whatever_is_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "progress.json"
-    assert forget(file) == f"nothing to forget: there is no {file}"
+    assert forget(file) == f"nothing to delete: {file} does not exist"
     file.write_text("{")
     assert forget(file) == f"deleted {file}"
     assert not file.exists()
@@ -85,4 +85,4 @@ def test_the_command(
     assert head.startswith("lesson ")
     assert total.startswith("all ")
     assert deleted == f"deleted {tmp_path / 'progress.json'}"
-    assert nothing == f"nothing to forget: there is no {tmp_path / 'progress.json'}"
+    assert nothing == f"nothing to delete: {tmp_path / 'progress.json'} does not exist"

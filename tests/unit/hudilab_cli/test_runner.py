@@ -103,7 +103,7 @@ def test_a_disk_that_is_full_when_papermill_saves(tmp_path: Path) -> None:
             PathError,
             str(executed),
             os.strerror(errno.ENOSPC),
-            remedy="HUDILAB_HOME to a folder on another one, and run it again",
+            remedy="HUDILAB_HOME to a folder on another disk, and run it again",
         ),
         _room_for(executed),
     ):

@@ -110,9 +110,9 @@ def test_a_server_that_does_not_answer(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, kind: type[process.Server], title: str
 ) -> None:
     """Its process is ended, and its record is there for the next start's port."""
-    monkeypatch.setattr(process, "PATIENCE", 0.1)
+    monkeypatch.setattr(process, "START_TIMEOUT", 0.1)
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    plan = process.Plan(command, NOWHERE, lambda: False)
+    plan = process.Launch(command, NOWHERE, lambda: False)
     log = settings.home / "services" / kind.name / f"{kind.name}.log"
     assert refusal(process.start, settings, kind, 0, lambda _: plan) == (
         f"{title} did not answer at {NOWHERE} within 0 s; see {log}, then start again"
@@ -140,7 +140,7 @@ def test_a_server_that_ends_when_it_has_answered(
 ) -> None:
     none: Callable[..., None] = lambda *_, **__: None  # noqa: E731
     services = settings.home / "services"
-    plan = process.Plan([sys.executable, "-c", ""], NOWHERE, lambda: True)
+    plan = process.Launch([sys.executable, "-c", ""], NOWHERE, lambda: True)
     monkeypatch.setattr(process, "find", none)
     assert refusal(process.start, settings, kafka.Broker, 0, lambda _: plan) == (
         f"kafka exited as soon as it answered; see the log in {services}/kafka, then start it "
@@ -203,7 +203,7 @@ def test_the_templates_are_filled_in(settings: Settings) -> None:
 
 
 def test_a_user_that_the_broker_does_not_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "PATIENCE", 0.1)
+    monkeypatch.setattr(process, "START_TIMEOUT", 0.1)
     assert refusal(kafka._add_user, Access(NOWHERE), "ada", "secret") == (
         "Kafka did not add user 'ada' (no answer); start it again with the same --user"
     )

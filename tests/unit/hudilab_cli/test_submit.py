@@ -33,10 +33,10 @@ def test_a_bundle_that_is_none(settings: Settings, tmp_path: Path) -> None:
     error = f"{bundle} is not a bundle ({{}}); build one with: make bundle".format
     assert refusal(settings, bundle) == error("No such file or directory")
     bundle.write_text("text")
-    assert refusal(settings, bundle) == error("it is a different kind of file")
+    assert refusal(settings, bundle) == error("it is another kind of file")
     with ZipFile(bundle, "w") as archive:
         archive.writestr("main.py", "")
-    assert refusal(settings, bundle) == error("it is a different kind of file")
+    assert refusal(settings, bundle) == error("it is another kind of file")
     assert not list(settings.home.glob("submitted/*"))
 
 
@@ -44,8 +44,7 @@ def test_a_bundle_runs_its_own_jobs_only(settings: Settings, tmp_path: Path) -> 
     (tmp_path / "mine.py").touch()
     error = refusal(settings, tmp_path / "b.zip", str(tmp_path / "mine.py"))
     assert error == (
-        f"{tmp_path}/mine.py is not in {tmp_path}/b.zip; use a job of the lab, or leave out "
-        "--bundle"
+        f"{tmp_path}/mine.py is not in {tmp_path}/b.zip; use a job of the lab, or omit --bundle"
     )
 
 

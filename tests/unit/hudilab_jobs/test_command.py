@@ -28,7 +28,7 @@ CASES = read_cases(__file__)
         ),
         (
             OSError(28, "No space left on device"),
-            "[Errno 28] No space left on device; make room on that disk and start again",
+            "[Errno 28] No space left on device; free space on that disk and start again",
         ),
     ],
 )

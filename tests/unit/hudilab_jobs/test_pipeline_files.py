@@ -18,8 +18,8 @@ from hudilab_jobs.settings import (
     find_table,
     load_pipeline,
     load_settings,
+    path_of,
     pipelines,
-    place_of,
 )
 
 
@@ -107,16 +107,16 @@ def test_a_table_by_the_name_of_its_pipeline(
     env = {"HUDILAB_CONF": str(tmp_path / "conf"), "HUDILAB_HOME": str(tmp_path)}
     settings = load_settings(env=env)
     root = f"file://{tmp_path}/warehouse"
-    assert place_of(settings, "orders", "tidy") == f"{root}/lab/flights"
-    assert place_of(settings, "orders", "tidy", "a") == f"{root}/run-a/lab/flights"
+    assert path_of(settings, "orders", "tidy") == f"{root}/lab/flights"
+    assert path_of(settings, "orders", "tidy", "a") == f"{root}/run-a/lab/flights"
     for path in ("/data/orders", "s3://bucket/orders", "./orders"):
-        assert place_of(settings, path, "tidy") == path
+        assert path_of(settings, path, "tidy") == path
     known = "(pipelines: orders)"
     remedy = "; name a pipeline or a table's folder: hudilab tidy TABLE"
     with refused(ConfigError, "'order'", f"{tmp_path}/order", known, remedy=remedy):
-        place_of(settings, "order", "tidy")
+        path_of(settings, "order", "tidy")
     with refused(ConfigError, "'/data/orders'", "--run-id", known, remedy=remedy):
-        place_of(settings, "/data/orders", "tidy", "a")
+        path_of(settings, "/data/orders", "tidy", "a")
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "more.json").write_text(json.dumps(GROUP | {"table.name": "more"}))
@@ -131,4 +131,4 @@ def test_a_table_by_the_name_of_its_pipeline(
     (tmp_path / "orders" / ".hoodie").mkdir(parents=True)
     remedy = "; name the folder as ./orders, or run this in another folder: hudilab tidy orders"
     with refused(ConfigError, "'orders'", str(tmp_path), remedy=remedy):
-        place_of(settings, "orders", "tidy")
+        path_of(settings, "orders", "tidy")

@@ -56,19 +56,19 @@ def differs() -> None:
 CASES: list[tuple[Callable[[], object], str, str]] = [
     (
         row(
-            "the record key (id) is null", 'fix the row, or leave it out: .where("id IS NOT NULL")'
+            "the record key (id) is null", 'fix the row, or filter it out: .where("id IS NOT NULL")'
         ),
         "record.key",
-        'leave it out (WHERE id IS NOT NULL in select); or quarantine such rows: "quarantine": '
+        'filter it out (WHERE id IS NOT NULL in select); or quarantine such rows: "quarantine": '
         '"true"',
     ),
     (
         row(
             f"{DELETED} is true, and {LOAD} deletes no row",
-            f'leave the row out, .where("{DELETED} IS NOT TRUE"), or start the stream: {STREAM}',
+            f'filter the row out, .where("{DELETED} IS NOT TRUE"), or start the stream: {STREAM}',
         ),
         "select",
-        f"leave the row out (WHERE {DELETED} IS NOT TRUE in select), or start the stream: hudilab "
+        f"filter the row out (WHERE {DELETED} IS NOT TRUE in select), or start the stream: hudilab "
         "stream flights; or quarantine such rows",
     ),
     (
@@ -80,9 +80,9 @@ CASES: list[tuple[Callable[[], object], str, str]] = [
         "replace it: nullif(day, '') AS day; or quarantine",
     ),
     (
-        row("x is -0.0", 'make it 0.0: .withColumn("x", F.col("x") + F.lit(0.0))'),
+        row("x is -0.0", 'convert it to 0.0: .withColumn("x", F.col("x") + F.lit(0.0))'),
         "",
-        "make it 0.0: x + 0.0 AS x; or",
+        "convert it to 0.0: x + 0.0 AS x; or",
     ),
     (
         lambda: check_storable(TABLE, schema(ID="long", at="long"), {"record_key": ("id",)}),
@@ -131,7 +131,7 @@ CASES: list[tuple[Callable[[], object], str, str]] = [
     (
         lambda: InitialLoad(SPEC, TABLE).check_new(3, None),
         "",
-        "with batches up to 3, and an initial load is batch 0; start the stream itself, which "
+        "batches up to 3, and an initial load writes batch 0; start the stream itself, which "
         "continues from there: hudilab stream flights",
     ),
     (

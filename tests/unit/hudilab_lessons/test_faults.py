@@ -59,11 +59,11 @@ def test_a_program_that_is_not_there_when_it_should_be(
         "the program that was to be killed ended by itself: ValueError: no table; fix it and run "
         "the cell again"
     )
-    monkeypatch.setattr(faults, "PATIENCE", 0.0)
+    monkeypatch.setattr(faults, "TIMEOUT", 0.0)
     with pytest.raises(WaitError) as caught:
         kill_when(lambda: False, "sleeps", {})
     assert str(caught.value) == (
-        "the program that was to be killed is still not there: no message; fix it and run the cell "
+        "the program that was to be killed did not get ready: no message; fix it and run the cell "
         "again"
     )
 

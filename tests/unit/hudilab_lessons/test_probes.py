@@ -36,8 +36,8 @@ def test_a_file_that_is_being_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InspectError) as error:
         files_holding(str(tmp_path), "a")
     assert str(error.value) == (
-        f"file://{tmp_path}/a.parquet is not a whole Parquet file, so the keys in it are unknown; "
-        "stop the table's writers, and try again"
+        f"file://{tmp_path}/a.parquet is not a complete Parquet file, so the keys in it are "
+        "unknown; stop the table's writers, and try again"
     )
 
 

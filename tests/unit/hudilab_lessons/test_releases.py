@@ -13,6 +13,6 @@ def test_a_warehouse_on_s3_is_refused() -> None:
     with pytest.raises(SessionError) as raised:
         Release(load_settings(env={"RUNTIME_ENV": "AWS", "IS_LOCAL": "false"}), "0.15")
     assert str(raised.value) == (
-        "Hudi 0.15 runs in a separate Spark, which reaches only this disk; run the lesson with "
+        "Hudi 0.15 runs in a separate Spark, which can only access this disk; run the lesson with "
         "the local warehouse: -p runtime LOCAL"
     )

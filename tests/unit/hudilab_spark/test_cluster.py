@@ -36,7 +36,7 @@ class Slow(BaseHTTPRequestHandler):
 def test_the_first_answer_may_take_longer_than_a_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cluster, "PATIENCE", 0.3)
+    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT", 0.3)
     with HTTPServer(("127.0.0.1", 0), Slow) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_port

@@ -66,7 +66,7 @@ def test_a_runtime_without_spark_settings(tmp_path: Path) -> None:
         session_settings(bare, ())
     assert str(caught.value) == (
         f"RUNTIME_ENV=AWS has no Spark settings: {tmp_path}/conf/aws/spark-defaults.conf does not "
-        "exist; create it with spark.master and whatever else this runtime needs, or use "
+        "exist; create it with spark.master and the other settings of this runtime, or use "
         "RUNTIME_ENV=LOCAL"
     )
 
