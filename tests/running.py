@@ -31,6 +31,9 @@ def running_server(service: Service[S], settings: Settings, **options: Any) -> I
             service.stop(settings)
 
 
+HUDILAB = Path(sys.executable).with_name("hudilab")
+
+
 def start_program(
     *command: str, env: Mapping[str, str], cwd: str | None = None
 ) -> subprocess.Popen[str]:
@@ -44,6 +47,22 @@ def start_program(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+    )
+
+
+def run_program(
+    *command: str | Path, env: Mapping[str, str], cwd: Path | None = None, timeout: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with nothing to read, and return its exit code and output."""
+    return subprocess.run(
+        command,
+        env=os.environ | env,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
 
 

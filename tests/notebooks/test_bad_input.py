@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from running import HUDILAB, run_program
 
 PROJECT = Path(__file__).resolve().parents[2]
-HUDILAB = Path(sys.executable).with_name("hudilab")
 
 
 @pytest.fixture
@@ -34,16 +31,8 @@ def refused(conf: Path, **env: str) -> str:
     home = conf.parent / "home"
     home.mkdir()
     unset = {"RUNTIME_ENV": "", "IS_LOCAL": ""}
-    done = subprocess.run(
-        [str(HUDILAB), "run", "02"],
-        cwd=conf.parent,
-        env=os.environ | unset | {"HUDILAB_HOME": str(home), "HUDILAB_CONF": str(conf)} | env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    env = unset | {"HUDILAB_HOME": str(home), "HUDILAB_CONF": str(conf)} | env
+    done = run_program(HUDILAB, "run", "02", env=env, cwd=conf.parent)
     assert done.returncode == 1
     assert "Traceback" not in done.stdout
     assert not (home / "warehouse").exists()
@@ -52,37 +41,12 @@ def refused(conf: Path, **env: str) -> str:
     return line.removeprefix("hudilab: ")
 
 
-def test_the_file_is_missing(conf: Path) -> None:
-    (conf / "application_properties.json").unlink()
-    assert "application_properties.json" in refused(conf)
-
-
 def test_every_problem_of_the_file_in_one_error_and_no_value(conf: Path) -> None:
     spoil(conf, {"aws.region": 7, "tabel.name": "canary-4711", "database.name": ""})
     line = refused(conf)
     for part in ("HudiTable0", "aws.region", "tabel.name", "database.name", "table.name"):
         assert part in line
     assert "canary-4711" not in line
-
-
-@pytest.mark.deep
-def test_is_local_misspelled(conf: Path) -> None:
-    assert refused(conf, IS_LOCAL="flase") == (
-        "IS_LOCAL='flase' is not a boolean; set it to true or false, or unset it"
-    )
-
-
-def test_credentials_in_the_warehouse_path_are_refused_and_not_shown(conf: Path) -> None:
-    spoil(conf, {"warehouse.path": "s3://canary-4711:canary-4712@bucket/warehouse"})
-    assert "canary" not in refused(conf, IS_LOCAL="false")
-
-
-@pytest.mark.deep
-def test_an_unknown_scheme(conf: Path) -> None:
-    spoil(conf, {"warehouse.path": "ftp://host/warehouse"})
-    line = refused(conf)
-    assert "warehouse.path" in line
-    assert "PathError" in line
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="a place where even root cannot write")

@@ -11,6 +11,7 @@ import nbformat
 import pytest
 from commands import hudilab, small_notebook, watching
 from nbformat.v4 import new_code_cell, new_notebook
+from running import HUDILAB, run_program
 
 from hudilab_cli import cli
 from hudilab_cli.runner import run_notebooks
@@ -30,16 +31,8 @@ def test_good_parameters_start_a_kernel_from_any_directory(sample: Path) -> None
     """The other side of tests/unit/hudilab_cli/test_cli.py: a bad parameter is what stops a run."""
     elsewhere = sample.parent / "elsewhere"
     elsewhere.mkdir()
-    command = [str(Path(sys.executable).with_name("hudilab")), "run", "../nb.ipynb"]
-    done = subprocess.run(
-        [*command, "-p", "rows", "7", "-p", "run_id=a.b", "--parameter", "batches", "7"],
-        cwd=elsewhere,
-        env=dict(os.environ),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    given = ("-p", "rows", "7", "-p", "run_id=a.b", "--parameter", "batches", "7")
+    done = run_program(HUDILAB, "run", "../nb.ipynb", *given, env={}, cwd=elsewhere)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "rows 7 a.b"
     home = sample.parent / "home"
@@ -65,7 +58,7 @@ def run_slow(home: Path, *arguments: str) -> subprocess.Popen[str]:
     ]
     nbformat.write(new_notebook(cells=cells), home / "slow.ipynb")
     return subprocess.Popen(
-        [str(Path(sys.executable).with_name("hudilab")), "run", "slow.ipynb", *arguments],
+        [str(HUDILAB), "run", "slow.ipynb", *arguments],
         cwd=home,
         env=dict(os.environ),
         stdout=subprocess.PIPE,

@@ -18,44 +18,37 @@ from typing import Any
 import pytest
 from hudi import HudiTableBuilder
 from refusals import assert_refusal
+from running import HUDILAB, run_program
 
 from hudilab_spark.environment import DROPPED
 
-LAB = Path(sys.prefix, "bin", "hudilab")
 ROOT = Path(__file__).resolve().parents[2]
 OWN = ("reading_id", "sensor_id", "temperature")
 pytestmark = pytest.mark.deep
 
-# Variables, each with a value that another tutorial, cluster or image gives it.
-SHELLS: dict[str, dict[str, str]] = {
-    "submit_args": {
-        "PYSPARK_SUBMIT_ARGS": "--master local[1] --driver-memory 600m --conf "
-        "spark.sql.shuffle.partitions=7 --conf spark.sql.session.timeZone=Asia/Tokyo --conf "
-        "spark.sql.ansi.enabled=true pyspark-shell"
-    },
-    "packages": {"PYSPARK_SUBMIT_ARGS": "--packages org.nowhere:nothing:1 pyspark-shell"},
-    "python": {"PYSPARK_PYTHON": "/no/such/python", "PYSPARK_DRIVER_PYTHON": "jupyter"},
-    "remote": {"SPARK_REMOTE": "sc://127.0.0.1:1"},
-    "gc": {"_JAVA_OPTIONS": "-XX:+UseG1GC"},
-    "old_java": {"JAVA_TOOL_OPTIONS": "-XX:NoSuchOption=1", "JDK_JAVA_OPTIONS": "-Xfoo"},
-    "arabic": {"JAVA_TOOL_OPTIONS": "-Duser.language=ar -Duser.country=EG"},
-    "turkish": {
-        "JAVA_TOOL_OPTIONS": "-Duser.language=tr",
-        "LC_ALL": "tr_TR.UTF-8",
-        "LANG": "tr_TR.UTF-8",
-    },
-    "hadoop": {"HADOOP_CONF_DIR": "{folder}/hadoop", "HADOOP_USER_NAME": "hdfs"},
-    "spark": {
-        "SPARK_HOME": "{folder}/spark",
-        "SPARK_CONF_DIR": "{folder}/spark/conf",
-        "PYTHONPATH": "{folder}/spark/python",
-        "SPARK_LOCAL_IP": "10.99.88.77",
-        "SPARK_PUBLIC_DNS": "x.invalid",
-        "SPARK_LOCAL_DIRS": "/no/such/disk",
-        "SPARK_SUBMIT_OPTS": "-XX:NoSuchOption=1",
-        "SPARK_DIST_CLASSPATH": "/opt/hadoop/*",
-    },
-    "pandas": {"PYTHONPATH": "{folder}/modules"},
+# Variables with the values that another tutorial, cluster or image gives them.
+SHELL = {
+    "PYSPARK_SUBMIT_ARGS": "--master local[1] --packages org.nowhere:nothing:1 --conf "
+    "spark.sql.shuffle.partitions=7 --conf spark.sql.session.timeZone=Asia/Tokyo --conf "
+    "spark.sql.ansi.enabled=true pyspark-shell",
+    "PYSPARK_PYTHON": "/no/such/python",
+    "PYSPARK_DRIVER_PYTHON": "jupyter",
+    "SPARK_REMOTE": "sc://127.0.0.1:1",
+    "_JAVA_OPTIONS": "-XX:+UseG1GC",
+    "JAVA_TOOL_OPTIONS": "-XX:NoSuchOption=1 -Duser.language=tr",
+    "JDK_JAVA_OPTIONS": "-Xfoo",
+    "LC_ALL": "tr_TR.UTF-8",
+    "LANG": "tr_TR.UTF-8",
+    "HADOOP_CONF_DIR": "{folder}/hadoop",
+    "HADOOP_USER_NAME": "hdfs",
+    "SPARK_HOME": "{folder}/spark",
+    "SPARK_CONF_DIR": "{folder}/spark/conf",
+    "PYTHONPATH": "{folder}/spark/python:{folder}/modules",
+    "SPARK_LOCAL_IP": "10.99.88.77",
+    "SPARK_PUBLIC_DNS": "x.invalid",
+    "SPARK_LOCAL_DIRS": "/no/such/disk",
+    "SPARK_SUBMIT_OPTS": "-XX:NoSuchOption=1",
+    "SPARK_DIST_CLASSPATH": "/opt/hadoop/*",
 }
 
 
@@ -78,19 +71,10 @@ def run(
     home: Path, *before: str, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Lesson 02 with 500 rows in two batches, below the words of `before`."""
-    unset = ("RUNTIME_ENV", "IS_LOCAL", "HUDILAB_CONF", "HUDILAB_LOG_FILE", "HUDILAB_JAVA")
-    clean = {name: text for name, text in os.environ.items() if name not in unset}
-    command = [str(LAB), "run", "02", "-p", "rows", "500", "-p", "batches", "2"]
-    return subprocess.run(
-        [*before, *command],
-        env=clean | {"HUDILAB_HOME": str(home)} | (env or {}),
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    unset = ("RUNTIME_ENV", "IS_LOCAL", "HUDILAB_CONF", "HUDILAB_JAVA")
+    words = (HUDILAB, "run", "02", "-p", "rows", "500", "-p", "batches", "2")
+    env = dict.fromkeys(unset, "") | {"HUDILAB_HOME": str(home)} | (env or {})
+    return run_program(*before, *words, env=env, cwd=ROOT)
 
 
 def rows(home: Path) -> list[dict[str, Any]]:
@@ -131,12 +115,9 @@ def check_refused(
     assert not (home / "warehouse").exists()
 
 
-@pytest.mark.parametrize("name", SHELLS)
-def test_a_shell_of_another_tutorial(
-    tmp_path: Path, plain: list[dict[str, Any]], name: str
-) -> None:
+def test_a_shell_of_another_tutorial(tmp_path: Path, plain: list[dict[str, Any]]) -> None:
     make_folder(tmp_path)
-    env = {key: text.replace("{folder}", str(tmp_path)) for key, text in SHELLS[name].items()}
+    env = {key: text.replace("{folder}", str(tmp_path)) for key, text in SHELL.items()}
     home = tmp_path / "home"
     done = run(home, env=env)
     check_right(done, home, plain)
@@ -181,19 +162,6 @@ def test_a_machine_without_localhost(tmp_path: Path, line: str) -> None:
 def test_a_loopback_that_is_down(tmp_path: Path) -> None:
     done = run(tmp_path / "home", *namespace("-n"))
     check_refused(done, tmp_path / "home", "127.0.0.1", remedy="or let the firewall pass it")
-
-
-@pytest.mark.parametrize(
-    ("limit", "named", "remedy"),
-    [
-        ("-n 256", "256 open files", "ulimit -Hn"),
-        ("-v 2000000", "1953 MB of addresses", "ulimit -v unlimited"),
-    ],
-)
-def test_a_limit_of_the_shell(tmp_path: Path, limit: str, named: str, remedy: str) -> None:
-    home = tmp_path / "home"
-    done = run(home, "bash", "-c", f'ulimit {limit}; exec "$@"', "bash")
-    check_refused(done, home, named, remedy=remedy)
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

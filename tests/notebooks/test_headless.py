@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,12 +13,12 @@ import pytest
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 from nbformat.v4 import new_code_cell, new_notebook
+from running import HUDILAB, run_program
 
 from hudilab_cli import kernel
 
 PROJECT = Path(__file__).resolve().parents[2]
-HUDILAB = Path(sys.executable).with_name("hudilab")
-RAISES = PROJECT / "tests" / "bad" / "raises.ipynb"
+BAD = PROJECT / "tests" / "bad"
 # What ipykernel's control thread does at the end, slowed down.
 SLOW = """
 import os, runpy, sys, threading, time
@@ -48,16 +47,8 @@ runpy.run_path(program, run_name="__main__")
 
 def run(home: Path, notebook: Path, **env: str) -> subprocess.CompletedProcess[str]:
     home.mkdir(parents=True, exist_ok=True)
-    return subprocess.run(
-        [str(HUDILAB), "run", str(notebook)],
-        cwd=home,
-        env=os.environ | {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "", "IS_LOCAL": ""} | env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    env = {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "", "IS_LOCAL": ""} | env
+    return run_program(HUDILAB, "run", notebook, env=env, cwd=home)
 
 
 def one_line(done: subprocess.CompletedProcess[str]) -> str:
@@ -89,7 +80,7 @@ def busy() -> Iterator[None]:
 @pytest.mark.usefixtures("busy")
 def test_failing_runs_print_one_line_each(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     for _ in range(request.config.getoption("--failing-runs")):
-        assert "ValueError: this cell fails; " in one_line(run(tmp_path, RAISES))
+        assert "ValueError: this cell fails; " in one_line(run(tmp_path, BAD / "raises.ipynb"))
 
 
 @pytest.mark.parametrize("program", ["ours", "ipykernel's"])
@@ -160,3 +151,9 @@ def test_a_kernel_that_cannot_start_is_one_line_with_its_last_words(tmp_path: Pa
     done = run(tmp_path / "home", notebook(tmp_path), PYTHONPATH=str(tmp_path))
     words = "nb.ipynb: the kernel did not start: SystemExit: this is no kernel; see the log "
     assert words in one_line(done)
+
+
+def test_a_kernel_that_dies_is_one_line_and_the_notebook_is_kept(tmp_path: Path) -> None:
+    killed = "dies.ipynb: the kernel was killed; free memory, or use fewer rows; see the log "
+    assert killed in one_line(run(tmp_path, BAD / "dies.ipynb"))
+    assert (tmp_path / "executed" / "dies.ipynb").is_file()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
+from running import run_program
 
 PARAMETERS = 'rows = 5\nrun_id = ""\nruntime = ""'
 IMPORTS = "import matplotlib.pyplot as plt\n\nfrom hudilab_lessons import start"
@@ -25,16 +24,8 @@ def papermill(tmp_path: Path, *arguments: str, **env: str) -> tuple[str, Noteboo
     nbformat.write(new_notebook(cells=cells), tmp_path / "nb.ipynb")
     command = [sys.executable, "-m", "papermill", "nb.ipynb", "out.ipynb", "-k", "python3"]
     clean = {"HUDILAB_HOME": str(tmp_path), "RUNTIME_ENV": "", "IS_LOCAL": ""}
-    done = subprocess.run(
-        [*command, "--language", "python", *arguments],
-        cwd=tmp_path,
-        env=os.environ | clean | env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    words = (*command, "--language", "python", *arguments)
+    done = run_program(*words, env=clean | env, cwd=tmp_path)
     return done.stderr, nbformat.read(tmp_path / "out.ipynb", as_version=4)
 
 

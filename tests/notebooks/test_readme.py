@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from running import run_program
 
 from hudilab_cli.parameters import defaults, parse
 from hudilab_cli.runner import find_notebook
@@ -110,13 +111,4 @@ def test_every_command_in_a_fresh_clone(tmp_path: Path) -> None:
 
 
 def shell(command: str, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=os.environ | env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        check=False,
-    )
+    return run_program("bash", "-c", command, env=env, cwd=folder, timeout=1200)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
+from running import HUDILAB, run_program
 
 PROJECT = Path(__file__).resolve().parents[2]
-HUDILAB = Path(sys.executable).with_name("hudilab")
 NOTEBOOKS = sorted(path.stem for path in (PROJECT / "notebooks").glob("[0-9]*.ipynb"))
 STREAMS = {
     name: "writeStream" in (PROJECT / "notebooks" / f"{name}.ipynb").read_text("utf-8")
@@ -36,18 +34,9 @@ ON_CLUSTER = {
 
 
 def hudilab(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    env = os.environ | {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "", "IS_LOCAL": ""}
+    env = {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "", "IS_LOCAL": ""}
     env["AWS_SECRET_ACCESS_KEY"] = SECRET
-    done = subprocess.run(
-        [str(HUDILAB), *arguments],
-        cwd=home,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
+    done = run_program(HUDILAB, *arguments, env=env, cwd=home, timeout=400)
     kept = [path for path in home.rglob("*") if path.suffix in (".ipynb", ".html", ".log")]
     texts = [done.stdout, done.stderr, *(path.read_text("utf-8", "replace") for path in kept)]
     assert not any(SECRET in text for text in texts), "a secret of the environment was repeated"

@@ -28,6 +28,7 @@ from hudilab_spark.java import find_java
 
 ROOT = Path(__file__).resolve().parents[3]
 SPARK = Path(pyspark.__file__).parent
+SOURCES = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 BUILD = """
 import os, sys
 os.umask(int(sys.argv[1], 8))
@@ -102,57 +103,28 @@ def test_the_manifest_names_every_part(built: Path) -> None:
 
 
 @pytest.mark.deep
-def test_the_jar_has_each_class_once_and_as_it_was(built: Path, tmp_path: Path) -> None:
-    """Compared with the pinned jars one by one; `merge_jars` itself is not asked."""
+def test_the_jar_has_each_class_once(built: Path, tmp_path: Path) -> None:
+    """And the services of all jars; how two jars are merged is a test without Spark."""
     with ZipFile(built) as archive:
         archive.extract(JAR, tmp_path)
-    settings = load_settings(env={})
-    lock = read_lock(settings.project / "jars" / "jars.lock")
-    jars = [
-        settings.project / "jars" / jar.group / jar.file for group in GROUPS for jar in lock[group]
-    ]
-    classes: dict[str, set[tuple[int, int]]] = {}
-    services: dict[str, set[str]] = {}
-    for path in jars:
-        with ZipFile(path) as source:
-            for entry in source.infolist():
-                if entry.filename.endswith(".class") and "module-info" not in entry.filename:
-                    mark = entry.CRC, entry.file_size
-                    classes.setdefault(entry.filename, set()).add(mark)
-                elif entry.filename.startswith("META-INF/services/") and not entry.is_dir():
-                    lines = source.read(entry).decode().splitlines()
-                    named = {line.partition("#")[0].strip() for line in lines} - {""}
-                    services.setdefault(entry.filename, set()).update(named)
-    versions = {name for name in classes if name.startswith("META-INF/versions/")}
-    assert len(versions) == 3  # of the IAM library; its jar does not switch them on
-    assert [name for name, jars_with_it in classes.items() if len(jars_with_it) > 1] == []
     with ZipFile(tmp_path / JAR) as merged:
         names = merged.namelist()
-        assert len(names) == len(set(names))
-        packed = {
-            entry.filename: {(entry.CRC, entry.file_size)}
-            for entry in merged.infolist()
-            if entry.filename.endswith(".class")
-        }
-        assert packed == {k: v for k, v in classes.items() if k not in versions}
-        assert len(packed) > 15_000
-        assert not [name for name in names if name.endswith((".SF", ".RSA", ".DSA", ".EC"))]
-        in_jar = {
-            name: merged.read(name).decode().splitlines()
-            for name in names
-            if name.startswith("META-INF/services/")
-        }
-        assert {name: set(lines) for name, lines in in_jar.items()} == services
-        register = in_jar["META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"]
-        assert register[0] == "org.apache.hudi.BaseDefaultSource"
-        assert register[-2:] == [
-            "org.apache.spark.sql.kafka010.KafkaSourceProvider",
-            "org.apache.spark.sql.v2.avro.AvroDataSourceV2",
-        ]
-        assert "META-INF/services/org.apache.spark.security.HadoopDelegationTokenProvider" in in_jar
+        register = merged.read(SOURCES).decode().splitlines()
+    classes = {name for name in names if name.endswith(".class")}
+    assert len(names) == len({*names})
+    assert len(classes) > 15_000
+    # The other versions of the IAM library's classes are not switched on in its jar.
+    assert not [name for name in names if name.startswith("META-INF/versions/")]
+    assert not [name for name in names if name.endswith((".SF", ".RSA", ".DSA", ".EC"))]
+    assert register[0] == "org.apache.hudi.BaseDefaultSource"
+    assert register[-2:] == [
+        "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+        "org.apache.spark.sql.v2.avro.AvroDataSourceV2",
+    ]
+    assert "META-INF/services/org.apache.spark.security.HadoopDelegationTokenProvider" in names
     # What docs/deploy.md says of locks: ZooKeeper's is here, Amazon's are in another jar.
-    assert "org/apache/hudi/client/transaction/lock/ZookeeperBasedLockProvider.class" in packed
-    assert not [name for name in packed if name.startswith("org/apache/hudi/aws/")]
+    assert "org/apache/hudi/client/transaction/lock/ZookeeperBasedLockProvider.class" in classes
+    assert not [name for name in classes if name.startswith("org/apache/hudi/aws/")]
 
 
 class Platform:
@@ -235,43 +207,32 @@ def test_it_writes_the_table_where_nothing_else_is(platform: Platform, spark: Sp
 
 
 @pytest.mark.deep
-def test_what_a_job_imports_is_all_there(platform: Platform) -> None:
+def test_a_program_that_opens_no_session(platform: Platform) -> None:
+    """What a job imports is all there, and what cannot run is one line."""
     for job in ("sensor_readings", "stock_prices"):
         done = platform.main(job, "--help")
         assert done.returncode == 0, done.stdout[-2000:]
         assert "--run-id" in done.stdout
-    shutil.rmtree(platform.root / "package")
-    assert "No module named 'typer'" in platform.main("sensor_readings", "--help").stdout
-
-
-@pytest.mark.deep
-def test_it_is_found_where_a_platform_unpacks_an_archive(platform: Platform) -> None:
-    """EMR Serverless fetches main.py alone, and has the zip unpacked beside it as ./bundle."""
-    alone = str(platform.home / "main.py")
-    shutil.copy(platform.root / "main.py", alone)
-    assert platform.run(str(platform.python), alone, "copy").returncode == 1
-    platform.root.rename(platform.home / "bundle")
-    files = ":".join(map(str, sorted((SPARK / "python" / "lib").glob("*.zip"))))
-    done = platform.run(str(platform.python), alone, "copy", PYTHONPATH=files)
-    assert done.stdout.startswith("hudilab: unknown job 'copy'; use one of: ")
-
-
-@pytest.mark.deep
-def test_what_cannot_run_is_one_line(platform: Platform) -> None:
+    known = "load, sensor_readings, stock_prices, stream, tidy\n"
+    unknown = f"hudilab: unknown job 'copy'; use one of: {known}"
     done = platform.main("copy")
-    assert (done.returncode, done.stdout) == (
-        1,
-        "hudilab: unknown job 'copy'; use one of: load, sensor_readings, stock_prices, stream, "
-        "tidy\n",
-    )
+    assert (done.returncode, done.stdout) == (1, unknown)
     file = platform.root / "MANIFEST.json"
-    manifest = json.loads(file.read_text("utf-8"))
-    file.write_text(json.dumps(manifest | {"python": "3.12"}), "utf-8")
-    done = platform.main("sensor_readings")
-    assert done.returncode == 1
-    assert done.stdout.startswith("hudilab: the bundle is for Python 3.12 on ")
-    assert done.stdout.endswith("to a matching Python, or rebuild the bundle with this one\n")
-    assert done.stdout.count("\n") == 1
+    text = file.read_text("utf-8")
+    file.write_text(json.dumps(json.loads(text) | {"python": "3.12"}), "utf-8")
+    (line,) = platform.main("sensor_readings").stdout.splitlines()
+    assert line.startswith("hudilab: the bundle is for Python 3.12 on ")
+    assert line.endswith("to a matching Python, or rebuild the bundle with this one")
+    file.write_text(text, "utf-8")
+    # EMR Serverless fetches main.py alone, and has the zip unpacked beside it as ./bundle.
+    alone = platform.home / "main.py"
+    shutil.copy(platform.root / "main.py", alone)
+    assert platform.run(str(platform.python), str(alone), "copy").returncode == 1
+    platform.root.rename(platform.home / "bundle")
+    platform.root = platform.home
+    assert platform.main("copy").stdout == unknown
+    shutil.rmtree(platform.home / "bundle" / "package")
+    assert "No module named 'typer'" in platform.main("sensor_readings", "--help").stdout
 
 
 @pytest.mark.deep

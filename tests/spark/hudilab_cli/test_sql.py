@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from refusals import refused
+from running import HUDILAB
 from unit.hudilab.settings_files import group, load, write
 
 from hudilab.errors import ParameterError
@@ -52,7 +52,7 @@ def hudilab_sql(home: Path, folder: Path, *words: str, typed: str = "") -> str:
     folder.mkdir()
     env = {"HUDILAB_HOME": str(home), "HUDILAB_CONF": str(home / "conf")}
     done = subprocess.run(
-        [Path(sys.executable).with_name("hudilab"), "sql", *words],
+        [HUDILAB, "sql", *words],
         env=os.environ | env,
         cwd=folder,
         input=typed,
@@ -98,16 +98,18 @@ def test_values_are_exact_in_json_and_csv(spark: SparkSession) -> None:
         "SELECT TIMESTAMP'0001-01-01 00:00:00.000001' AS t, CAST('nan' AS DOUBLE) AS x, "
         f"CAST('{wide}' AS DECIMAL(38,18)) AS d, X'00FF' AS b, '' AS empty, "
         "CAST(NULL AS STRING) AS n, 'a\\n\u2028' AS s, array(1, NULL) AS a, "
-        "TIMESTAMP_NTZ'2026-01-01 00:00:00.1' AS ntz"
+        "TIMESTAMP_NTZ'2026-01-01 00:00:00.1' AS ntz, DATE'9999-12-31' AS day, "
+        "CAST('-0.0' AS DOUBLE) AS zero"
     )
     assert list(json_lines(rows)) == [
         '{"t":"0001-01-01T00:00:00.000001Z","x":"NaN","d":' + wide + ',"b":"AP8=","empty":"",'
-        '"n":null,"s":"a\\n\\u2028","a":[1,null],"ntz":"2026-01-01T00:00:00.100000"}'
+        '"n":null,"s":"a\\n\\u2028","a":[1,null],"ntz":"2026-01-01T00:00:00.100000","day":"9999-12-31",'
+        '"zero":-0.0}'
     ]
     assert list(csv_lines(rows)) == [
-        "t,x,d,b,empty,n,s,a,ntz",
+        "t,x,d,b,empty,n,s,a,ntz,day,zero",
         f'0001-01-01T00:00:00.000001Z,NaN,{wide},AP8=,"",,"a\n\u2028","[1,null]",'
-        "2026-01-01T00:00:00.100000",
+        "2026-01-01T00:00:00.100000,9999-12-31,-0.0",
     ]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from pyarrow import parquet
 from pyspark.sql import SparkSession
-from running import start_program
+from running import run_program
 
 from hudilab.generate import sensor_readings
 
@@ -16,21 +17,20 @@ FLINK = Path(__file__).parents[2] / "unit" / "samples" / "flink" / "hudi"
 def test_the_unchanged_file_fills_its_table(tmp_path: Path, spark: SparkSession) -> None:
     """Its folder is all of HUDILAB_CONF: settings of Spark, Hudi and the log are the project's."""
     log = tmp_path / "of the job.log"
-    program = start_program(
-        *("-m", "hudilab_jobs.sensor_readings", "--rows", "220", "--batches", "2"),
+    done = run_program(
+        *(sys.executable, "-m", "hudilab_jobs.sensor_readings", "--rows", "220", "--batches", "2"),
         env={
             "HUDILAB_CONF": str(FLINK),
             "HUDILAB_HOME": str(tmp_path),
             "HUDILAB_LOG_FILE": str(log),
             "IS_LOCAL": "true",
         },
-        cwd="/",
+        cwd=Path("/"),
     )
-    out, err = program.communicate(timeout=240)
-    assert program.returncode == 0, err
+    assert done.returncode == 0, done.stderr
     home = f"file://{tmp_path}/warehouse"
     table = f"{home}/my_database/my_table"
-    notice, local, line = out.splitlines()
+    notice, local, line = done.stdout.splitlines()
     assert notice.startswith(f"{FLINK}/application_properties.json: not used: catalog.name (")
     assert local == f"IS_LOCAL is true or unset: warehouse.path is ignored, the warehouse is {home}"
     assert line == f"hudilab: rows=220 commits=2 partitions=11 table={table}"

@@ -19,11 +19,8 @@ import pytest
 from kills import read_batches
 from pyspark.sql import SparkSession
 from running import folder
-from unit.hudilab.settings_files import group, load, write
+from spark.hudilab_jobs.test_files import Inbox
 from values import LEAVES, NESTED, REFUSED, Spelling, equal, json_spelling, mostly, spelling
-
-from hudilab_jobs.pipelines.runner import checked, table_of
-from hudilab_jobs.settings import find_group
 
 ROWS, FILES = 10_000, 5
 # At least. Seed 1: 7,787 rows of CSV stored, 2,213 quarantined; 6,985 and 3,015 of JSON.
@@ -96,17 +93,8 @@ def compare(
     stored_as = {name: re.sub("TINYINT|SMALLINT", "INT", kind) for name, kind in kinds.items()}
     casts = (f"CAST({n} AS {k.replace('_NTZ', '')}) AS {n}" for n, k in stored_as.items())
     query = f"SELECT id, 1 AS seen, {', '.join(casts)} FROM source"
-    keys = {
-        "source.path": str(home / "in"),
-        "source.schema": f"id BIGINT, {schema}",
-        "table.name": "own",
-        "record.key": "id",
-        "ordering": "seen",
-        "select": query,
-    } | keys
-    write(home / "conf", [group(), group("pipeline.own", keys)])
-    settings = load(home / "conf", HUDILAB_HOME=str(home))
-    own = checked(spark, settings, "own", *table_of(settings, find_group(settings, "own")))
+    keys |= {"source_schema": f"id BIGINT, {schema}", "select": query}
+    own = Inbox(spark, home, **keys).pipeline()
     *batches, _ = (json.loads(line) for line in own.write(None, as_json=True))
     quarantined = sum(batch["quarantined"] for batch in batches)
     stored = pa.Table.from_batches(read_batches(folder(own.location.table))).to_pylist()
@@ -135,7 +123,7 @@ def test_each_value_is_exact_or_refused(
     (tmp_path / "in").mkdir()
     make = csv_files if source == "csv" else json_files
     rows = make(rng, tmp_path / "in", kinds)
-    keys = {"source.format": source, "quarantine": "true"}
+    keys = {"source_format": source, "quarantine": "true"}
     stored, _ = compare(spark, tmp_path, keys, kinds, rows)
     assert stored >= STORED[source]
 
@@ -146,5 +134,5 @@ def test_line_breaks_in_fields_are_exact(spark: SparkSession, tmp_path: Path) ->
     kinds = dict.fromkeys(("a", "b", "c"), "STRING")
     (tmp_path / "in").mkdir()
     rows = csv_files(Random("lines"), tmp_path / "in", kinds, more="\n\r")
-    keys = {"source.format": "csv", "source.options": "multiLine=true"}
+    keys = {"source_options": "multiLine=true"}
     assert compare(spark, tmp_path, keys, kinds, rows) == (ROWS, 0)

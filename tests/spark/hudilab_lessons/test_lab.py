@@ -16,6 +16,7 @@ from hudilab.settings import load_settings
 from hudilab_lessons import Exercise, start
 from hudilab_lessons.lesson import Lab
 from hudilab_lessons.plots import SERIES
+from hudilab_lessons.probes import sql_with
 
 SIZES = {"rows": 20, "batches": 2, "sensors": 2, "seed": 7}
 
@@ -106,3 +107,10 @@ def test_files_are_listed_and_removed(lab: Lab) -> None:
         assert file not in lab.files(table)
     lab.remove(table)
     assert lab.files(table) == []
+
+
+def test_settings_end_with_their_statement(spark: SparkSession) -> None:
+    name = "hoodie.schema.on.read.enable"
+    shown = sql_with(spark, {name: "true"}, f"SET {name}")
+    assert shown["value"].tolist() == ["true"]
+    assert spark.conf.get(name, "none") == "none"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 from code_lines import code_lines
-from running import start_program
+from running import run_program
 
 PROGRAM = """
 import sys
@@ -19,12 +20,11 @@ print({name: module.__file__ for name, module in sys.modules.items() if name.sta
 
 
 def test_the_first_lesson(tmp_path: Path) -> None:
-    program = start_program("-c", PROGRAM, env={"HUDILAB_HOME": str(tmp_path)})
-    output, errors = program.communicate(timeout=120)
-    assert program.returncode == 0, errors[-3000:]
+    done = run_program(sys.executable, "-c", PROGRAM, env={"HUDILAB_HOME": str(tmp_path)})
+    assert done.returncode == 0, done.stderr[-3000:]
     modules = {
         name: Path(file)
-        for name, file in ast.literal_eval(output.splitlines()[-1]).items()
+        for name, file in ast.literal_eval(done.stdout.splitlines()[-1]).items()
         if name.partition(".")[0] != "hudi"
     }
     lines = {name: code_lines(file) for name, file in modules.items()}

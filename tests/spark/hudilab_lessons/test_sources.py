@@ -98,21 +98,19 @@ def test_first_gives_the_readings_from_there_on(spark: SparkSession) -> None:
     assert collected(sensor_readings(spark, 60, first=60, **SIZES)) == []
 
 
-def test_the_seed_decides_every_column(spark: SparkSession) -> None:
-    first, same, other = (
-        collected(sensor_readings(spark, 200, sensors=11, seed=seed)) for seed in (1, 1, 2)
-    )
-    assert first == same
-    for left, right in list(zip(zip(*first, strict=True), zip(*other, strict=True), strict=True))[
-        1:
-    ]:
-        assert sum(a == b for a, b in zip(left, right, strict=True)) < 60
-
-
-def streamed(
-    spark: SparkSession, checkpoint: Path, batches: int, rows: int | None, first: int = 0
-) -> list[list[Reading]]:
-    """The rows of micro-batches 0 to `batches` - 1 of 20 readings each."""
+@pytest.mark.parametrize(
+    ("first", "rows", "ends"),
+    [
+        (0, None, [(0, 20), (20, 40), (40, 60)]),
+        (0, 45, [(0, 20), (20, 40), (40, 45), (45, 45), (45, 45)]),
+        (-35, 30, [(0, 0), (0, 5), (5, 25), (25, 30)]),
+        (40, None, [(40, 60)]),
+    ],
+    ids=["endless", "bounded", "behind", "ahead"],
+)
+def test_a_stream_holds_the_same_readings_batch_by_batch(
+    spark: SparkSession, tmp_path: Path, first: int, rows: int | None, ends: list[tuple[int, int]]
+) -> None:
     results: dict[int, list[Reading]] = {}
 
     def keep(batch: DataFrame, batch_id: int) -> None:
@@ -121,33 +119,7 @@ def streamed(
         results[batch_id] = collected(batch)
 
     stream = sensor_stream(spark, rows_per_batch=20, rows=rows, first=first, **SIZES)
-    writer = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(checkpoint))
-    drain(writer.start(), batches=batches, deadline=120)
-    return [results[number] for number in range(batches)]
-
-
-def test_a_stream_holds_the_same_readings_batch_by_batch(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    expected = [readings(first, first + 20, **SIZES) for first in (0, 20, 40)]
-    assert streamed(spark, tmp_path, 3, None) == expected
-
-
-def test_a_bounded_stream_ends_with_empty_batches(spark: SparkSession, tmp_path: Path) -> None:
-    ends = [(0, 20), (20, 40), (40, 45), (45, 45), (45, 45)]
-    assert streamed(spark, tmp_path, 5, 45) == [readings(*pair, **SIZES) for pair in ends]
-
-
-def test_a_stream_can_be_behind_or_ahead(spark: SparkSession, tmp_path: Path) -> None:
-    behind = [(0, 0), (0, 5), (5, 25), (25, 30)]
-    assert streamed(spark, tmp_path / "behind", 4, 30, first=-35) == [
-        readings(*pair, **SIZES) for pair in behind
-    ]
-    ahead = [readings(40, 60, **SIZES)]
-    assert streamed(spark, tmp_path / "ahead", 1, None, first=40) == ahead
-
-
-def test_the_stream_has_the_schema_of_the_static_readings(spark: SparkSession) -> None:
-    stream = sensor_stream(spark, rows_per_batch=1, rows=1, **SIZES)
-    assert stream.isStreaming
-    assert stream.schema.simpleString() == SCHEMA
+    writer = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path))
+    drain(writer.start(), batches=len(ends), deadline=120)
+    expected = [readings(*pair, **SIZES) for pair in ends]
+    assert [results[number] for number in range(len(ends))] == expected

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
-from running import start_program
+from running import run_program
 
 PROGRAM = """
 import json, os
@@ -46,10 +47,10 @@ SHELL = {
 def test_a_session_is_the_same_in_every_shell(tmp_path: Path) -> None:
     env = SHELL | {"HUDILAB_HOME": str(tmp_path)}
     env["HUDILAB_LOG_FILE"] = str(tmp_path / "java.log")
-    program = start_program("-c", PROGRAM.replace("import json, os", UNMARKED), env=env)
-    out, err = program.communicate(timeout=120)
-    assert program.returncode == 0, err[-2000:]
-    assert json.loads(out) == {
+    program = PROGRAM.replace("import json, os", UNMARKED)
+    done = run_program(sys.executable, "-c", program, env=env)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == {
         "pandas": "2026-01-01 10:00:00",
         "worker": 10,
         "zone": "UTC",
@@ -59,7 +60,7 @@ def test_a_session_is_the_same_in_every_shell(tmp_path: Path) -> None:
         "name": None,
         "left": [],
     }
-    [line] = err.splitlines()
+    [line] = done.stderr.splitlines()
     assert all(name in line for name in SHELL if name not in ("HUDILAB_JAVA", "TZ"))
 
 
@@ -69,10 +70,9 @@ def test_a_java_that_cannot_start_says_why(tmp_path: Path) -> None:
         "HUDILAB_HOME": str(tmp_path),
         "HUDILAB_LOG_FILE": str(tmp_path / "java.log"),
     }
-    program = start_program("-c", PROGRAM, env=env)
-    out, err = program.communicate(timeout=120)
-    line = err.splitlines()[-1]
-    assert (program.returncode, out) == (1, "")
+    done = run_program(sys.executable, "-c", PROGRAM, env=env)
+    line = done.stderr.splitlines()[-1]
+    assert (done.returncode, done.stdout) == (1, "")
     assert line.startswith(
         "hudilab.errors.JavaError: Java did not start: Multiple garbage collectors selected "
         f"(log: {tmp_path}/java.log); fix the option in HUDILAB_JAVA_OPTIONS and conf/"
@@ -84,10 +84,9 @@ def test_a_java_that_cannot_start_says_why(tmp_path: Path) -> None:
 
 def test_an_option_that_java_does_not_know(tmp_path: Path) -> None:
     env = {"HUDILAB_JAVA_OPTIONS": "-Xlog:gc -XX:+UseG1GCs", "HUDILAB_HOME": str(tmp_path)}
-    program = start_program("-c", PROGRAM, env=env)
-    out, err = program.communicate(timeout=120)
-    assert (program.returncode, out) == (1, "")
-    assert err.splitlines()[-1] == (
+    done = run_program(sys.executable, "-c", PROGRAM, env=env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1] == (
         "hudilab.errors.JavaError: Java refuses an option in HUDILAB_JAVA_OPTIONS: Unrecognized VM "
         "option 'UseG1GCs'; correct or remove it"
     )

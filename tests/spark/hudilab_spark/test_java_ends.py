@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
-from running import start_program
+from running import run_program
 
 TESTS = Path(__file__).resolve().parents[2]
 
@@ -61,22 +62,17 @@ def run(home: Path, end: str, wait: str) -> str:
     log = home / "logs" / "program.log"  # else the one of this process's session
     log.parent.mkdir(exist_ok=True)
     env = {"HUDILAB_HOME": str(home), "HUDILAB_LOG_FILE": str(log), "PYTHONPATH": str(TESTS)}
-    program = start_program("-c", PROGRAM, end, wait, env=env)
-    out, err = program.communicate(timeout=180)
-    assert program.returncode == 0, err[-3000:]
-    return out
+    done = run_program(sys.executable, "-c", PROGRAM, end, wait, env=env)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("end", "wait", "how"),
     [
-        pytest.param("memory", "drain", "Java ran out of memory", marks=pytest.mark.deep),
-        pytest.param(
-            "signal",
-            "run_until_end",
-            "Java was killed, as happens if no memory is left",
-            marks=pytest.mark.deep,
-        ),
+        ("memory", "drain", "Java ran out of memory"),
+        ("signal", "run_until_end", "Java was killed, as happens if no memory is left"),
     ],
 )
 def test_a_stream_says_how_java_ended(tmp_path: Path, end: str, wait: str, how: str) -> None:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
-from running import start_program
+from running import run_program
 
 from hudi_sink.files import java_class
 from hudilab.errors import JarError, SessionError
@@ -76,10 +76,10 @@ def test_an_executor_can_write_the_metadata_table_first(
 ) -> None:
     program = Path(__file__).parents[1] / "programs" / "executor.py"
     # This process's own session, if another test has opened it, has named a folder of settings.
-    running = start_program(str(program), *words, env={"SPARK_CONF_DIR": str(tmp_path)})
-    out, err = running.communicate(timeout=120)
-    assert running.returncode == 0, err[-2000:]
-    assert out.split() == [same]
+    env = {"SPARK_CONF_DIR": str(tmp_path)}
+    done = run_program(sys.executable, program, *words, env=env)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split() == [same]
 
 
 def test_other_accounts_of_the_machine_do_not_get_in(spark: SparkSession) -> None:
@@ -230,9 +230,8 @@ def test_a_kernel_does_not_wait_for_a_java_that_has_ended(tmp_path: Path) -> Non
         "    time.sleep(0.05)\n"
         "print(psutil.Process().children())\n"
     )
-    program = start_program("-c", code, env={"HUDILAB_HOME": str(tmp_path)}, cwd=str(tmp_path))
-    output, complaints = program.communicate(timeout=120)
-    assert (program.returncode, output) == (0, "[]\n"), complaints
+    done = run_program(sys.executable, "-c", code, env={"HUDILAB_HOME": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 
 def test_jars_that_a_running_java_does_not_have(tmp_path: Path) -> None:
@@ -243,8 +242,8 @@ def test_jars_that_a_running_java_does_not_have(tmp_path: Path) -> None:
         "open_session(load_settings()).stop()\n"
         "open_session(load_settings(), groups=('core', 'msk'))\n"
     )
-    program = start_program("-c", code, env={"HUDILAB_HOME": str(tmp_path)})
-    assert program.communicate(timeout=120)[1].splitlines()[-1] == (
+    done = run_program(sys.executable, "-c", code, env={"HUDILAB_HOME": str(tmp_path)})
+    assert done.stderr.splitlines()[-1] == (
         "hudilab.errors.SessionError: this kernel's JVM was started without "
         "aws-msk-iam-auth-2.3.9-all.jar; restart the kernel"
     )
@@ -268,9 +267,8 @@ def test_statements_without_a_location_run_in_the_next_session_too(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     for _ in range(2):
-        program = start_program("-c", PASTED, env={"HUDILAB_HOME": str(tmp_path)})
-        output, complaints = program.communicate(timeout=120)
-        assert output == "2 2\n", complaints[-3000:]
+        done = run_program(sys.executable, "-c", PASTED, env={"HUDILAB_HOME": str(tmp_path)})
+        assert done.stdout == "2 2\n", done.stderr[-3000:]
     kept = sorted(tmp_path.glob("spark-warehouse/session-*/hudi_table"))
     assert [spark.read.format("hudi").load(str(table)).count() for table in kept] == [2, 2]
 

@@ -27,6 +27,8 @@ def test_all_files_are_listed_with_their_sizes(spark: SparkSession, tmp_path: Pa
         (tmp_path / name).write_bytes(b"x" * size)
     (tmp_path / "empty" / "folder").mkdir(parents=True)
     files_listed = list_files(spark, f"file://{tmp_path}")
+    assert list_files(spark, f"file://{tmp_path}/empty") == []
+    assert list_files(spark, f"file://{tmp_path}/nowhere") == []
     assert files_listed == [
         FileInfo(name, size, (tmp_path / name).stat().st_mtime_ns // 1_000_000)
         for name, size in sorted(sizes.items())
@@ -36,13 +38,6 @@ def test_all_files_are_listed_with_their_sizes(spark: SparkSession, tmp_path: Pa
         for file in files_listed
         if file.path.startswith("b c/")
     ]
-
-
-def test_a_folder_that_is_empty_or_not_there_has_no_files(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    assert list_files(spark, f"file://{tmp_path}") == []
-    assert list_files(spark, f"file://{tmp_path}/nowhere") == []
 
 
 def test_a_folder_is_listed_while_a_writer_deletes_in_it(
@@ -134,19 +129,14 @@ def test_a_lesson_resets_its_own_tables(
     assert capsys.readouterr().out == f"{where}nothing, no table of this lesson is there\n"
 
 
-def test_if_one_table_may_not_be_reset_none_is(spark: SparkSession, settings: Settings) -> None:
-    places = (written(settings.home, LESSONS), written(settings.home, "lab"))
-    with pytest.raises(TableError, match="it is not a lesson's table"):
-        reset(spark, settings, *places)
-    assert left(settings.home) == 4
-
-
-def test_a_lesson_resets_no_table_of_a_job(spark: SparkSession, settings: Settings) -> None:
-    location = written(settings.home, "lab")
-    text = f"{location.table} was not deleted: it is not a lesson's table"
+def test_a_lesson_resets_no_table_of_a_job_and_then_no_other(
+    spark: SparkSession, settings: Settings
+) -> None:
+    own, job = written(settings.home, LESSONS), written(settings.home, "lab")
+    text = f"{job.table} was not deleted: it is not a lesson's table"
     with pytest.raises(TableError, match=f"^{re.escape(text)}.*lessons"):
-        reset(spark, settings, location)
-    assert left(settings.home) == 2
+        reset(spark, settings, own, job)
+    assert left(settings.home) == 4
 
 
 def test_a_lesson_resets_nothing_on_aws(spark: SparkSession, settings: Settings) -> None:

@@ -46,6 +46,7 @@ def test_a_key_that_changes(case: dict[str, Any]) -> None:
     assert (change.key, change.verdict) == (case["key"], case["verdict"])
     assert "\n" not in str(change)
     assert str(change).startswith(f"changed: {case['key']}")
+    assert case.get("says", "") in str(change)
     assert ("set it back" in str(change)) == (change.verdict != SAFE)
 
 
