@@ -5,15 +5,14 @@ from __future__ import annotations
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from cases import read_cases
+from refusals import refused
 from running import running_server
-from services.clusters import (
-    docker,
-    hudilab,
-    parts,
-)
+from services.clusters import docker, hudilab, submit
 
 from hudilab.errors import ServiceError, SessionError
 from hudilab.settings import Settings
@@ -22,7 +21,7 @@ from hudilab_cli.servers import cluster as service
 from hudilab_cli.servers import process
 from hudilab_cli.servers.cluster import Cluster, find_cluster, start_cluster, stop_cluster
 from hudilab_cli.submit import find_job
-from hudilab_spark.cluster import Master, authentication, check_cluster, check_room, own_master
+from hudilab_spark.cluster import Master, authentication, check_cluster, check_room
 from hudilab_spark.conf import session_settings
 from hudilab_spark.waiting import wait_for
 
@@ -63,54 +62,40 @@ def test_a_worker_that_was_killed_comes_back(alone: Settings) -> None:
     again = start_cluster(alone, workers=1)
     assert again.pid == first.pid
     assert again.workers != first.workers
-    assert len(worker_rows(Master(again.master, again.ui))) == 1
-
-
-@pytest.mark.deep
-def test_workers_that_have_outlived_their_master_are_replaced(alone: Settings) -> None:
-    first = start_cluster(alone, workers=1)
-    psutil.Process(first.pid).kill()
-    psutil.Process(first.pid).wait(10)
+    assert len(worker_rows(master)) == 1
+    # Workers that have outlived their master are replaced.
+    psutil.Process(again.pid).kill()
+    psutil.Process(again.pid).wait(10)
     assert find_cluster(alone) is None
-    again = start_cluster(alone, workers=1)
-    assert not psutil.pid_exists(first.workers[0])
-    assert len(worker_rows(Master(again.master, again.ui))) == 1
+    third = start_cluster(alone, workers=1)
+    assert not psutil.pid_exists(again.workers[0])
+    assert len(worker_rows(Master(third.master, third.ui))) == 1
 
 
-def test_a_second_cluster_is_refused(alone: Settings) -> None:
-    running = start_cluster(alone, workers=1)
-    for other in ({"workers": 2}, {"cores": 1}, {"memory": "1g"}, {"port": process.free_port()}):
-        with pytest.raises(ServiceError) as caught:
-            start_cluster(alone, **{"workers": 1, **other})  # type: ignore[arg-type]
-        assert str(caught.value) == (
-            f"{running.describe()} is already running with other settings; stop it with: hudilab "
-            "services stop cluster"
-        )
-    assert find_cluster(alone) == running
+def test_a_second_cluster_is_refused(settings: Settings, cluster: Cluster) -> None:
+    others: list[dict[str, Any]] = [{"workers": 1}, {"cores": 1}, {"memory": "1g"}]
+    remedy = "; stop it with: hudilab services stop cluster"
+    for other in others:
+        with refused(ServiceError, cluster.describe(), "other settings", remedy=remedy):
+            start_cluster(settings, **other)
+    assert find_cluster(settings) == cluster
 
 
 @pytest.mark.parametrize(
-    ("memory", "message"),
+    ("memory", "problem", "remedy"),
     [
-        ("100m", "100 MB per worker is too little for an executor; use --memory 512m or more"),
-        ("plenty", "--memory='plenty' is not a memory size; use a value such as 512m or 2g"),
+        ("100m", "100 MB per worker is too little for an executor", "; use --memory 512m or more"),
+        ("plenty", "--memory='plenty' is not a memory size", "; use a value such as 512m or 2g"),
+        ("{total}m", "3 workers with {total} MB each need more than", "--workers or less --memory"),
     ],
 )
-def test_an_amount_of_memory_that_cannot_be(alone: Settings, memory: str, message: str) -> None:
-    with pytest.raises(ServiceError) as caught:
-        start_cluster(alone, memory=memory)
-    assert str(caught.value) == message
-    assert not (alone.home / "services").exists()
-
-
-def test_more_memory_than_the_machine_has_is_refused(alone: Settings) -> None:
+def test_an_amount_of_memory_that_cannot_be(
+    alone: Settings, memory: str, problem: str, remedy: str
+) -> None:
     total = psutil.virtual_memory().total // 1024**2
-    with pytest.raises(ServiceError) as caught:
-        start_cluster(alone, workers=3, memory=f"{total}m")
-    assert str(caught.value) == (
-        f"3 workers with {total} MB each need more than the {total} MB of this machine; use fewer "
-        "--workers or less --memory"
-    )
+    with refused(ServiceError, problem.format(total=total), remedy=remedy):
+        start_cluster(alone, workers=3, memory=memory.format(total=total))
+    assert not (alone.home / "services").exists()
 
 
 @pytest.mark.deep
@@ -159,9 +144,7 @@ def test_an_application_ends_with_its_cluster(
         "RUNTIME_ENV": "DOCKER",
         "SPARK_MASTER_URL": running.master,
     }
-    started = hudilab(env, "submit", "--detach", str(tmp_path / "endless.py"))
-    assert started.returncode == 0, started.stderr
-    _, driver = parts(started.stdout)
+    _, driver, _ = submit(env, str(tmp_path / "endless.py"))
     drivers.append(driver)
     assert driver.is_running()
     stop_cluster(alone)
@@ -171,50 +154,15 @@ def test_an_application_ends_with_its_cluster(
 # --- the master, asked
 
 
-def test_the_command_shows_it(settings: Settings, cluster: Cluster) -> None:
-    home = {"HUDILAB_HOME": str(settings.home)}
-    port = cluster.master.rpartition(":")[2]
-    up = hudilab(home, "services", "start", "cluster", "--workers", "2", "--port", port)
-    assert (up.returncode, up.stderr) == (0, "")
-    assert up.stdout == (
-        f"{cluster.describe()}\nexport RUNTIME_ENV=DOCKER SPARK_MASTER_URL={cluster.master}\n"
-    )
-    shown = hudilab(home, "services", "status")
-    assert f"{cluster.describe()}\n" in shown.stdout
-    assert own_master(settings.home) == cluster.master
-    listed = hudilab(home, "apps")
-    assert listed.returncode == 0, listed.stderr
-
-
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        (
-            "127.0.0.1:7077",
-            "SPARK_MASTER_URL='127.0.0.1:7077' is not spark://host:port; "
-            "fix it, or unset it to use spark.master from the settings",
-        ),
-        ("spark://127.0.0.1", "SPARK_MASTER_URL='spark://127.0.0.1' is not spark://host:port; "),
-        ("spark://h:99999", "SPARK_MASTER_URL='spark://h:99999' is not spark://host:port; "),
-        (
-            "spark://127.0.0.1:1",
-            "no Spark master is listening at spark://127.0.0.1:1 (Connection refused); fix "
-            "SPARK_MASTER_URL, or start a cluster with: hudilab services start cluster",
-        ),
-        (
-            "spark://no.such.host.invalid:7077",
-            "no Spark master is listening at spark://no.such.host",
-        ),
-    ],
-)
+@pytest.mark.parametrize("case", read_cases(__file__), ids=lambda case: case["url"])
 def test_a_master_that_is_not_there(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, url: str, message: str
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, case: dict[str, str]
 ) -> None:
-    monkeypatch.setenv("SPARK_MASTER_URL", url)
+    monkeypatch.setenv("SPARK_MASTER_URL", case["url"])
     started = time.monotonic()
     with pytest.raises(SessionError) as caught:
         check_cluster(docker(settings), session_settings(docker(settings), ()))
-    assert str(caught.value).startswith(message)
+    assert str(caught.value).startswith(case["message"])
     assert time.monotonic() - started < 15
 
 
