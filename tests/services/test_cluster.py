@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 from cases import read_cases
-from refusals import refused
+from refusals import assert_refusal, refused
 from running import running_server
 from services.clusters import docker, hudilab, submit
 
@@ -20,7 +20,6 @@ from hudilab_cli.applications import kill, worker_rows
 from hudilab_cli.servers import cluster as service
 from hudilab_cli.servers import process
 from hudilab_cli.servers.cluster import Cluster, find_cluster, start_cluster, stop_cluster
-from hudilab_cli.submit import find_job
 from hudilab_spark.cluster import Master, authentication, check_cluster, check_room
 from hudilab_spark.conf import session_settings
 from hudilab_spark.waiting import wait_for
@@ -53,12 +52,9 @@ def test_a_worker_that_was_killed_comes_back(alone: Settings) -> None:
     psutil.Process(first.workers[0]).kill()
     master = Master(first.master, first.ui)
     wait_for(lambda: worker_rows(master).empty, 120, "a master without workers")
-    with pytest.raises(ServiceError) as caught:
+    remedy = "; start one, on this machine with: hudilab services start cluster"
+    with refused(ServiceError, f"the master {first.master} has no live worker", remedy=remedy):
         check_room(master, {})
-    assert str(caught.value) == (
-        f"the master {first.master} has no live worker; start one, on this machine with: hudilab "
-        "services start cluster"
-    )
     again = start_cluster(alone, workers=1)
     assert again.pid == first.pid
     assert again.workers != first.workers
@@ -112,15 +108,9 @@ def test_workers_that_do_not_register_are_named(
 
     monkeypatch.setattr(service, "_start_master", start_and_lock)
     monkeypatch.setattr(process, "PATIENCE", 6.0)
-    with pytest.raises(ServiceError) as caught:
-        start_cluster(
-            alone,
-            workers=1,
-        )
-    assert str(caught.value) == (
-        "the cluster did not start all 1 workers within 6 s; "
-        f"see {alone.home}/services/cluster/worker-1/worker.log, then start again"
-    )
+    remedy = f"; see {alone.home}/services/cluster/worker-1/worker.log, then start again"
+    with refused(ServiceError, "did not start all 1 workers within 6 s", remedy=remedy):
+        start_cluster(alone, workers=1)
     assert find_cluster(alone) is None
 
 
@@ -172,12 +162,10 @@ def test_what_listens_there_is_another_thing(
     ui = cluster.ui.rpartition(":")[2]
     monkeypatch.setenv("SPARK_MASTER_URL", f"spark://127.0.0.1:{ui}")
     monkeypatch.setenv("SPARK_MASTER_WEBUI_PORT", ui)
-    with pytest.raises(SessionError) as caught:
+    belongs = (f"the web UI at {cluster.ui} belongs to {cluster.master}", f"127.0.0.1:{ui}")
+    remedy = "; fix SPARK_MASTER_URL or SPARK_MASTER_WEBUI_PORT"
+    with refused(SessionError, *belongs, remedy=remedy):
         check_cluster(docker(settings), session_settings(docker(settings), ()))
-    assert str(caught.value) == (
-        f"the web UI at {cluster.ui} belongs to {cluster.master}, not to spark://127.0.0.1:{ui}; "
-        "fix SPARK_MASTER_URL or SPARK_MASTER_WEBUI_PORT"
-    )
     with socket.socket() as silent:  # listens, and never answers
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -185,12 +173,10 @@ def test_what_listens_there_is_another_thing(
         monkeypatch.setenv("SPARK_MASTER_URL", f"spark://127.0.0.1:{port}")
         monkeypatch.setenv("SPARK_MASTER_WEBUI_PORT", str(port))
         monkeypatch.setattr("hudilab_spark.cluster.ANSWER", 1.0)
-        with pytest.raises(SessionError) as caught:
+        problem = f"http://127.0.0.1:{port} (timed out)"
+        remedy = "; set SPARK_MASTER_WEBUI_PORT to its port"
+        with refused(SessionError, f"spark://127.0.0.1:{port}", problem, remedy=remedy):
             check_cluster(docker(settings), session_settings(docker(settings), ()))
-    assert str(caught.value) == (
-        f"the web UI of the Spark master spark://127.0.0.1:{port} does not answer at "
-        f"http://127.0.0.1:{port} (timed out); set SPARK_MASTER_WEBUI_PORT to its port"
-    )
     monkeypatch.setenv("SPARK_MASTER_URL", f"spark://127.0.0.1:{ui}")
     monkeypatch.setenv("SPARK_MASTER_WEBUI_PORT", "web")
     with pytest.raises(SessionError, match="SPARK_MASTER_WEBUI_PORT='web' is not a port; set it"):
@@ -202,22 +188,18 @@ def test_executors_that_no_worker_can_hold(master: Master) -> None:
         ({"spark.executor.memory": "64g"}, "65536 MB and 1 cores"),
         ({"spark.executor.memory": "1g", "spark.executor.cores": "3"}, "1024 MB and 3 cores"),
     ):
-        with pytest.raises(ServiceError) as caught:
+        problem = f"no worker of {master.url} is large enough for an executor with {what} "
+        they_have = "they have 2048 MB and 2 cores, 2048 MB and 2 cores"
+        remedy = "in spark-defaults.conf, or start the cluster with more (--memory, --cores)"
+        with refused(ServiceError, problem, they_have, remedy=remedy):
             check_room(master, conf)
-        assert str(caught.value) == (
-            f"no worker of {master.url} is large enough for an executor with {what} "
-            "(spark.executor.memory, .cores), they have 2048 MB and 2 cores, 2048 MB and 2 cores; "
-            "request less in spark-defaults.conf, or start the cluster with more (--memory, "
-            "--cores)"
-        )
     check_room(master, {"spark.executor.memory": "2g", "spark.executor.cores": "2"})
 
 
 def test_an_id_that_is_not_running(master: Master, settings: Settings) -> None:
-    with pytest.raises(ServiceError) as caught:
+    problem = f"no application or driver 'app-1' at {master.url}; "
+    with refused(ServiceError, problem, remedy="; list all with: hudilab apps"):
         kill(master, "app-1", settings.home)
-    assert str(caught.value).startswith(f"no application or driver 'app-1' at {master.url}; ")
-    assert str(caught.value).endswith("; list all with: hudilab apps")
 
 
 def test_no_master_for_the_commands(tmp_path: Path) -> None:
@@ -235,12 +217,8 @@ def test_no_master_for_the_commands(tmp_path: Path) -> None:
 
 
 def test_a_job_that_is_not_there() -> None:
-    with pytest.raises(SessionError) as caught:
-        find_job("stok_prices")
-    assert str(caught.value).startswith(
-        "unknown job 'stok_prices'; give a Python file, or one of: "
-    )
-    assert str(caught.value).endswith("stock_prices, stock_producer, stream, tidy")
     done = hudilab({}, "submit", "stok_prices", "-p", "is", "the job's own")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("hudilab: unknown job 'stok_prices'; ")
+    problem = "hudilab: unknown job 'stok_prices'; give a Python file, or one of: "
+    remedy = "stock_prices, stock_producer, stream, tidy"
+    assert_refusal(done.stderr.rstrip("\n"), problem, remedy=remedy)

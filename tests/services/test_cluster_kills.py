@@ -11,6 +11,7 @@ import sys
 import psutil
 import pytest
 from kills import Killed, record, rows_of, rows_once
+from refusals import refused
 from services.clusters import Writer, clean, hudilab, submit
 
 from hudilab.errors import ServiceError
@@ -75,13 +76,10 @@ def test_submitted_listed_killed_and_resumed(
     listed = hudilab(env, "apps")
     (line,) = [line for line in listed.stdout.splitlines() if id in line]
     assert re.search(r" writer +application +RUNNING +2 ", line), line
-    with pytest.raises(ServiceError) as caught:
+    problem = f"no worker of {master.url} has room for an executor with 1500 MB and 1 cores "
+    remedy = "with: hudilab kill ID, or start the cluster with more workers"
+    with refused(ServiceError, problem, f"held by {id} (writer)", remedy=remedy):
         check_room(master, {"spark.executor.memory": "1500m"})
-    assert str(caught.value) == (
-        f"no worker of {master.url} has room for an executor with 1500 MB and 1 cores "
-        f"(spark.executor.memory, .cores), all resources are held by {id} (writer); wait, kill an "
-        "application with: hudilab kill ID, or start the cluster with more workers"
-    )
     killed = hudilab(env, "kill", id)
     assert killed.stdout == f"{id} has ended, its state is FINISHED\n", killed.stderr
     assert not driver.is_running() or driver.status() == psutil.STATUS_ZOMBIE

@@ -383,6 +383,7 @@ def test_a_column_that_was_added_is_null_in_older_events(
         (True, "it has no column city, which is in"),
         (False, 'its key is Avro with schema id 1.*"schema.registry.url": "http://..."'),
     ],
+    ids=["no column", "no registry"],
 )
 def test_avro_that_cannot_be_a_row(
     make: Make, registry: str, has_registry: bool, problem: str
