@@ -111,8 +111,9 @@ def add_partitions(kafka: Access, topic: str, total: int) -> None:
 
 def delete_records(kafka: Access, topic: str, ends: Iterable[int]) -> None:
     """Delete the messages of each partition up to an offset, as retention would; -1 means all."""
+    admin = AdminClient(kafka.client_options())  # without it, no future would ever be done
     parts = [TopicPartition(topic, number, end) for number, end in enumerate(ends)]
-    for future in AdminClient(kafka.client_options()).delete_records(parts).values():
+    for future in admin.delete_records(parts).values():
         future.result(30)
 
 
