@@ -323,9 +323,10 @@ def test_folders_cost_no_requests_and_those_that_the_server_keeps_are_deleted(
     for name in names:
         objects.client(s3).put_object(Bucket="hudilab", Key=f"listing/{name}", Body=b"four")
     # Seen once, after the files of a table had been deleted.
-    data, kept = s3.log.parent / "data" / "hudilab", ("kept", "half/.hoodie")
-    for folder in kept:
-        (data / folder / "timeline").mkdir(parents=True)
+    data, tables = s3.log.parent / "data" / "hudilab", tmp_path.name
+    for table in ("whole", "part"):
+        (data / tables / table / ".hoodie" / "timeline").mkdir(parents=True)
+    kept = (f"{tables}/whole", f"{tables}/part/.hoodie")
     env = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "RUNTIME_ENV"), "")
     env |= {"HUDILAB_HOME": str(tmp_path), "IS_LOCAL": "false", **s3.env()}
     folders = [f"s3a://hudilab/{name}" for name in ("listing", *kept)]
@@ -336,4 +337,4 @@ def test_folders_cost_no_requests_and_those_that_the_server_keeps_are_deleted(
     assert report["found"] == [[name, 4] for name in sorted(names)]
     assert 0 < report["requests"] <= 4  # is it there, what is it, and a thousand objects a page
     assert report["deleted"] == [[True, True, False]] * len(kept)
-    assert not any((data / folder / "timeline").exists() for folder in kept)
+    assert not any((data / folder).exists() for folder in kept)
