@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +22,8 @@ from contract.checks import METADATA
 from kernels import api, connected, kernels_of
 from nbformat.v4 import new_markdown_cell, new_notebook
 from playwright.sync_api import Page
+
+from hudilab_spark.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = Path(os.environ.get("HUDILAB_SCREENSHOTS", PROJECT / ".lab" / "screenshots"))
@@ -67,14 +68,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Pa
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         server.wait(30)
-
-
-def wait_for(condition: object, seconds: float, what: str) -> None:
-    assert callable(condition)
-    ends = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < ends, f"waited {seconds} s for {what}"
-        time.sleep(0.5)
 
 
 def run_all(page: Page, notebook: Path) -> None:

@@ -35,11 +35,12 @@ def hudilab(env: Mapping[str, str], *command: str) -> subprocess.CompletedProces
     )
 
 
-def parts(line: str) -> tuple[str, psutil.Process]:
-    """Id and driver in what `hudilab submit --detach` prints."""
-    match = re.fullmatch(r"(app-\S+), driver's process (\d+), log .+\n", line)
-    assert match, line
-    return match[1], psutil.Process(int(match[2]))
+def submit(env: Mapping[str, str], *command: str) -> tuple[str, psutil.Process, Path]:
+    """Return id, driver and log of what `hudilab submit --detach` has started."""
+    done = hudilab(env, "submit", "--detach", *command)
+    match = re.fullmatch(r"(app-\S+), driver's process (\d+), log (.+)\n", done.stdout)
+    assert match, done.stdout + done.stderr
+    return match[1], psutil.Process(int(match[2])), Path(match[3])
 
 
 def clean() -> dict[str, str]:

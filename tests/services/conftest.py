@@ -6,11 +6,14 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
-from running import running_server
+from pyspark.sql import SparkSession
+from running import end_jvm, running_server
+from services.own_topic import Make, Own
 from services.programs import SECRET, USER, Programs
 
 from hudilab.settings import Settings
@@ -24,6 +27,7 @@ from hudilab_cli.servers.s3 import S3Server, stop_s3
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.settings import load_settings
 from hudilab_spark.cluster import Master, find_master
+from hudilab_spark.session import open_session
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +46,19 @@ def kafka(broker: Broker) -> Access:
     return broker.access()
 
 
+@pytest.fixture(scope="module")
+def spark(settings: Settings) -> Iterator[SparkSession]:
+    """A session with the jars of Kafka and Avro, and a JVM of its own for each module."""
+    session = open_session(settings, app="services", groups=("core", "kafka", "avro"))
+    yield session
+    end_jvm(session)
+
+
+@pytest.fixture
+def make(spark: SparkSession, tmp_path: Path, settings: Settings, kafka: Access) -> Make:
+    return partial(Own, spark, tmp_path, settings.home, kafka)
+
+
 @pytest.fixture(scope="session")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that asks for TLS and a user, in a home of its own."""
@@ -54,6 +71,16 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def s3(settings: Settings) -> Iterator[S3Server]:
     with running_server(s3_server.SERVICE, settings) as running:
         yield running
+
+
+@pytest.fixture
+def used(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """The server of all tests, as the environment's."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in s3.env().items():
+        monkeypatch.setenv(name, value)
+    return s3
 
 
 @pytest.fixture

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Producer
+import pytest
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from kills import read_batches
 from pyspark.sql import SparkSession
@@ -54,16 +56,10 @@ class Own:
     def send_pairs(
         self, *pairs: tuple[bytes | None, bytes | None], partition: int | None = None
     ) -> None:
-        producer = Producer(self.kafka.client_options())
-        where = {} if partition is None else {"partition": partition}
-        for key, value in pairs:
-            producer.produce(self.topic, value, key=key, **where)
-        assert producer.flush(30) == 0
+        send_pairs(self.kafka, self.topic, pairs, partition)
 
     def add_partitions(self, total: int) -> None:
-        admin = AdminClient(self.kafka.client_options())
-        for future in admin.create_partitions([NewPartitions(self.topic, total)]).values():
-            future.result(30)
+        add_partitions(self.kafka, self.topic, total)
 
     def pipeline(self) -> Running:
         settings = load(self.conf, HUDILAB_HOME=str(self.home))
@@ -94,5 +90,40 @@ class Own:
         return sorted(texts, key=lambda text: int(text[1]["kafka_offset"]))
 
 
+def send_pairs(
+    kafka: Access,
+    topic: str,
+    pairs: Iterable[tuple[bytes | None, bytes | None]],
+    partition: int | None = None,
+) -> None:
+    producer = Producer(kafka.client_options())
+    where = {} if partition is None else {"partition": partition}
+    for key, value in pairs:
+        producer.produce(topic, value, key=key, **where)
+    assert producer.flush(30) == 0
+
+
+def add_partitions(kafka: Access, topic: str, total: int) -> None:
+    admin = AdminClient(kafka.client_options())
+    for future in admin.create_partitions([NewPartitions(topic, total)]).values():
+        future.result(30)
+
+
+def delete_records(kafka: Access, topic: str, ends: Iterable[int]) -> None:
+    """Delete the messages of each partition up to an offset, as retention would; -1 means all."""
+    admin = AdminClient(kafka.client_options())  # without it, no future would ever be done
+    parts = [TopicPartition(topic, number, end) for number, end in enumerate(ends)]
+    for future in admin.delete_records(parts).values():
+        future.result(30)
+
+
+Make = Callable[..., Own]
+
+
 def as_json(*rows: object) -> list[bytes]:
     return [json.dumps(row).encode() for row in rows]
+
+
+def daily_and_deep(cases: list[Any]) -> list[Any]:
+    """Return the cases as parameters of a test: the first for each day, the others deep."""
+    return [cases[0], *(pytest.param(case, marks=pytest.mark.deep) for case in cases[1:])]

@@ -10,6 +10,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pytest
+
+from hudilab_jobs.kafka.registry import LOGIN
+
 PATH = "/api/schemas/ids/"
 
 
@@ -41,3 +45,12 @@ def running_registry(answers: Mapping[int, Any], login: str = "lab:secret") -> I
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def registry_of(schemas: Mapping[int, Any]) -> Iterator[str]:
+    """Give the URL of a registry with these schemas, whose login the environment has."""
+    answers = {number: {"schema": json.dumps(schema)} for number, schema in schemas.items()}
+    with pytest.MonkeyPatch.context() as patch, running_registry(answers) as url:
+        patch.setenv(LOGIN, "lab:secret")
+        yield url

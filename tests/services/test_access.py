@@ -6,18 +6,23 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from cases import read_cases
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from refusals import assert_refusal, refused
 from services.programs import SECRET, USER
 
 from hudilab.errors import KafkaError, ServiceError
 from hudilab.settings import Settings
+from hudilab_cli.servers import kafka as kafka_service
 from hudilab_cli.servers import process
 from hudilab_cli.servers.kafka import Broker, start_broker
 from hudilab_jobs.generated_prices import Message, price_messages
@@ -53,31 +58,16 @@ def test_the_right_user_gets_in(client: Access) -> None:
     assert topic_rows(client, ["secret"])["end"].sum() == 500
 
 
-def test_a_wrong_password(client: Access) -> None:
-    text = refusal(replace(client, password="wrong horse"))
-    assert text.startswith(f"{client.servers} rejected user 'lab' (SASL authentication error: ")
-    assert text.endswith("; fix sasl.username, or the password in KAFKA_PASSWORD")
+@pytest.mark.parametrize("case", read_cases(__file__), ids=lambda case: case["case"])
+def test_a_client_that_does_not_get_in(secure: Broker, kafka: Access, case: dict[str, Any]) -> None:
+    known = {"secure": secure.address, "plain": kafka.servers, "ca": secure.ca, "secret": SECRET}
+    known["free"] = f"127.0.0.1:{process.free_port()}"
+    given = {name: value and value.format(**known) for name, value in case["access"].items()}
+    failed = [name.format(**known) for name in case["failed"]]
+    text = refusal(Access(**given))
+    assert_refusal(text, *failed, remedy=case["remedy"])
+    assert text.startswith(failed[0])
     assert "wrong horse" not in text
-
-
-def test_a_certificate_that_is_not_trusted(client: Access) -> None:
-    text = refusal(replace(client, ca=None))
-    assert text.startswith(f"the certificate of {client.servers} is not trusted (SSL handshake")
-    assert text.endswith("; set ssl.ca.location to the PEM file of the CA that signed it")
-
-
-def test_a_plain_client_on_the_tls_port(client: Access) -> None:
-    assert refusal(Access(client.servers)) == (
-        f"{client.servers} accepts only TLS; set security.protocol to SASL_SSL or SSL"
-    )
-
-
-def test_a_client_without_a_login(kafka: Access) -> None:
-    assert refusal(Access(kafka.servers)) == (
-        f"{kafka.servers} is not a Kafka broker, or requires a login (no answer); for the lab's "
-        "own broker, set HUDILAB_HOME to its home, for any other, set security.protocol and "
-        "sasl.username"
-    )
 
 
 def test_the_broker_of_the_own_home_needs_no_settings(
@@ -168,47 +158,14 @@ def test_a_broker_that_hangs_is_said(
     os.kill(broker.pid, signal.SIGSTOP)
     monkeypatch.setattr(topics, "REQUEST_SECONDS", 0.5)
     try:
-        with pytest.raises(KafkaError) as caught:
+        with refused(KafkaError, "topic 'late': the request timed out", remedy=again):
             _done(admin.create_topics([NewTopic("late", 1, 1)]))
-        assert str(caught.value) == f"topic 'late': the request timed out; {again}"
-        with pytest.raises(KafkaError) as caught:
+        with refused(KafkaError, "offsets of 'hangs': the request timed out", remedy=again):
             _offsets(admin, part)
-        assert str(caught.value) == (
-            f"cannot list the offsets of 'hangs': the request timed out; {again}"
-        )
     finally:
         os.kill(broker.pid, signal.SIGCONT)
         monkeypatch.undo()
     create_topics(kafka, {"hangs": 1})
-
-
-def test_a_tls_client_on_the_plain_port(kafka: Access) -> None:
-    assert refusal(Access(kafka.servers, "SSL")) == (
-        f"{kafka.servers} does not use TLS; set security.protocol to PLAINTEXT"
-    )
-
-
-def test_a_certificate_file_that_is_not_there(client: Access) -> None:
-    assert refusal(replace(client, ca="/no/such/ca.pem")) == (
-        "ssl.ca.location /no/such/ca.pem is not a file; fix the path"
-    )
-
-
-def test_nobody_listens() -> None:
-    address = f"127.0.0.1:{process.free_port()}"
-    text = refusal(Access(address))
-    assert text.startswith(f"no broker answers at {address} (Connect to ")
-    assert "Connection refused" in text
-    assert text.endswith(
-        "; set BOOTSTRAP_SERVERS, or start a broker with: hudilab services start kafka"
-    )
-
-
-def test_nobody_listens_for_iam_either() -> None:
-    assert refusal(Access("127.0.0.1:9098")) == (
-        "no broker answers (127.0.0.1:9098: Connection refused); fix bootstrap.servers, or allow "
-        "access to it (network, security group)"
-    )
 
 
 def test_an_unknown_topic(kafka: Access) -> None:
@@ -222,11 +179,9 @@ def test_an_unknown_topic(kafka: Access) -> None:
 def test_a_topic_with_other_partitions_is_refused(kafka: Access) -> None:
     create_topics(kafka, {"two": 2})
     create_topics(kafka, {"two": 2})
-    with pytest.raises(KafkaError) as caught:
+    problem = "topic 'two' has 2 partitions, expected 3"
+    with refused(KafkaError, problem, remedy="; delete it, or use another name"):
         create_topics(kafka, {"two": 3})
-    assert str(caught.value) == (
-        "topic 'two' has 2 partitions, expected 3; delete it, or use another name"
-    )
 
 
 def test_afresh_empties_a_topic(kafka: Access) -> None:
@@ -253,11 +208,26 @@ def test_a_running_broker_does_not_become_secure(settings: Settings, broker: Bro
 
 
 def test_no_process_shows_the_password(secure: Broker) -> None:
-    for folder in os.listdir("/proc"):  # noqa: PTH208 - names only
-        if folder.isdecimal():
-            try:
-                with open(f"/proc/{folder}/cmdline") as line:  # noqa: PTH123
-                    assert SECRET not in line.read()
-            except OSError:
-                continue
+    for running in psutil.process_iter(["cmdline"]):
+        assert SECRET not in " ".join(running.info["cmdline"] or ())
     assert SECRET not in secure.log.read_text()
+
+
+def test_offsets_are_waited_for_while_a_topic_is_being_made(kafka: Access) -> None:
+    part = TopicPartition("young", 0)
+    maker = threading.Timer(1, create_topics, (kafka, {"young": 1}))
+    maker.start()
+    offsets = _offsets(AdminClient(kafka.client_options()), {part: OffsetSpec.latest()})
+    maker.join()
+    assert offsets == {part: 0}
+
+
+def test_a_format_that_is_refused_says_why(
+    alone: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_service, "_new_id", lambda: "-bcdefghijklmnopqrstuw")
+    log = alone.home / "services" / "kafka" / "kafka.log"
+    problem = "Kafka exited with code 1: kafka-storage: error: argument --cluster-id/-t: expected "
+    with refused(ServiceError, problem, remedy=f"; see {log}"):
+        start_broker(alone)
+    assert "usage: kafka-storage format" in log.read_text()

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from cases import read_cases
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from refusals import assert_refusal, refused
 from running import running_server
@@ -104,6 +105,17 @@ def wait_for_ids(broker: Broker, topic: str, ids: set[int]) -> list[Message]:
     return messages(broker, topic)
 
 
+def source(db: Database, name: str) -> dict[str, str]:
+    """Return the settings with which a connector reads a database of this server."""
+    return {
+        "database.hostname": "127.0.0.1",
+        "database.port": str(db.port),
+        "database.user": "hudilab",
+        "database.password": str(db.about["password"]),
+        "database.dbname": name,
+    }
+
+
 def test_a_snapshot_and_each_kind_of_change_arrive(
     settings: Settings, broker: Broker, db: Database, worker: Connect
 ) -> None:
@@ -129,25 +141,6 @@ def test_a_snapshot_and_each_kind_of_change_arrive(
     assert all(change["source"]["txId"] and change["source"]["ts_ms"] for change in changes)
 
 
-def test_nothing_is_lost_when_connect_is_killed(
-    settings: Settings, broker: Broker, db: Database, worker: Connect
-) -> None:
-    make(db, "killed", 10)
-    (topic,) = register(settings, {"name": "killed", "table.include.list": "public.killed"})
-    wait_for_ids(broker, topic, set(range(1, 11)))
-    insert(db, "killed", 11, 500)
-    psutil.Process(worker.pid).kill()  # while it sends them
-    wait_for(lambda: connect.find_connect(settings) is None, 10, "its end")
-    insert(db, "killed", 511, 90)
-    again = start_connect(settings)
-    assert (again.address, again.pid == worker.pid) == (worker.address, False)
-    read = wait_for_ids(broker, topic, set(range(1, 601)))
-    # At least once: a change may be there twice, with the position that it had.
-    changes = [(key["id"], value) for key, value in read if value and value["op"] == "c"]
-    positions = {(number, value["source"]["lsn"]) for number, value in changes}
-    assert len(positions) == len({number for number, _ in changes})
-
-
 def test_nothing_is_lost_when_the_database_is_killed(
     settings: Settings, broker: Broker, db: Database, worker: Connect
 ) -> None:
@@ -163,6 +156,8 @@ def test_nothing_is_lost_when_the_database_is_killed(
     # The connector connects again by itself.
     wait_for_ids(broker, topic, set(range(1, 601)))
     assert connector_problem(worker, "crashed") is None
+    with pytest.raises(ServiceError, match="no connector 'nope'; register it, or use one of: "):
+        connector_problem(worker, "nope")
 
 
 def test_the_password_is_in_no_topic_and_no_answer(
@@ -206,75 +201,18 @@ def test_a_slot_that_is_gone_is_named(
     wait_for_ids(broker, anew, set(range(1, 21)))
 
 
-@pytest.mark.parametrize(
-    ("connector", "failed", "remedy"),
-    [
-        ({}, ("table.include.list",), 'set it, such as to "public.orders"'),
-        ({"name": "my orders"}, ("'my orders'",), "use letters, digits, '.', '-' and '_'"),
-        (
-            {"table.include.list": "public.none"},
-            ("table.include.list", "'public.none'"),
-            "use one of its tables: public.keyless",
-        ),
-        (
-            {"table.include.list": "public.keyless"},
-            ("table public.keyless", "no primary key"),
-            "ALTER TABLE public.keyless ADD PRIMARY KEY (...), or set message.key.columns",
-        ),
-        (
-            {"table.include.list": "public.keyless", "database.password": "guess"},
-            ("rejects the password", "'hudilab'"),
-            "correct database.password",
-        ),
-        (
-            {"table.include.list": "public.keyless", "database.port": "1"},
-            ("cannot log in at PostgreSQL 127.0.0.1:1",),
-            "or start it",
-        ),
-        (
-            {"table.include.list": "public.(", "name": "bad"},
-            ("table.include.list", "'public.('"),
-            "correct it",
-        ),
-        (
-            {
-                "table.include.list": "public.keyless",
-                "message.key.columns": "public.keyless:a",
-                "snapshot.mode": "sometimes",
-            },
-            ("Connect refuses connector 'lab'", "snapshot.mode"),
-            "then register it again",
-        ),
-    ],
-    ids=["nothing", "name", "table", "key", "password", "port", "pattern", "setting"],
-)
+@pytest.mark.parametrize("case", read_cases(__file__), ids=lambda case: case["case"])
 def test_a_connector_that_cannot_work_is_refused(
-    settings: Settings,
-    worker: Connect,
-    connector: dict[str, str],
-    failed: tuple[str, ...],
-    remedy: str,
+    settings: Settings, worker: Connect, db: Database, case: dict[str, Any]
 ) -> None:
-    db = start_database(settings)
-    if not _has(db, "bad"):
+    with db.connect() as connection:
+        rows = connection.execute("SELECT FROM pg_database WHERE datname = 'bad'").fetchall()
+    if not rows:
         run(db, "CREATE DATABASE bad")
     with db.connect("bad") as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS keyless (a int)")
-    own = {
-        "database.hostname": "127.0.0.1",
-        "database.port": str(db.port),
-        "database.user": "hudilab",
-        "database.password": str(db.about["password"]),
-        "database.dbname": "bad",
-    }
-    with refused(ServiceError, *failed, remedy=remedy):
-        register(settings, own | connector)
-
-
-def _has(db: Database, name: str) -> bool:
-    with db.connect() as connection:
-        rows = connection.execute("SELECT datname FROM pg_database").fetchall()
-    return (name,) in rows
+    with refused(ServiceError, *case["failed"], remedy=case["remedy"]):
+        register(settings, source(db, "bad") | case["connector"])
 
 
 def test_a_database_that_cannot_decode_is_refused(
@@ -285,19 +223,11 @@ def test_a_database_that_cannot_decode_is_refused(
         db = start_database(other)
     try:
         run(db, "CREATE TABLE t (a int PRIMARY KEY)")
-        source = {"database.hostname": "127.0.0.1", "database.port": str(db.port)}
-        source |= {"database.user": "hudilab", "database.password": str(db.about["password"])}
-        source |= {"database.dbname": "lab", "table.include.list": "public.t"}
         remedy = "set wal_level = logical in its postgresql.conf, and restart it"
         with refused(ServiceError, f"127.0.0.1:{db.port}", "'replica'", remedy=remedy):
-            register(settings, source)
+            register(settings, source(db, "lab") | {"table.include.list": "public.t"})
     finally:
         stop_database(other)
-
-
-def test_an_unknown_connector_is_named(worker: Connect) -> None:
-    with pytest.raises(ServiceError, match="no connector 'nope'; register it, or use one of: "):
-        connector_problem(worker, "nope")
 
 
 def test_connect_without_a_broker_or_a_database_is_refused(
@@ -369,6 +299,6 @@ def test_a_slot_that_was_given_up_is_named(
     assert status is not None
     assert status["connector"]["state"] == "RUNNING"
     run(db, "ALTER ROLE hudilab PASSWORD 'another'")
-    problem = connector_problem(worker, "killed")
+    problem = connector_problem(worker, "crashed")
     remedy = "correct database.password"
-    assert_refusal(str(problem), "'killed'", "'hudilab'", remedy=remedy)
+    assert_refusal(str(problem), "'crashed'", "'hudilab'", remedy=remedy)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from cases import read_cases
+from refusals import assert_refusal, refused
 from running import running_server
-from services.clusters import (
-    docker,
-    hudilab,
-    parts,
-)
+from services.clusters import docker, hudilab, submit
 
 from hudilab.errors import ServiceError, SessionError
 from hudilab.settings import Settings
@@ -21,8 +20,7 @@ from hudilab_cli.applications import kill, worker_rows
 from hudilab_cli.servers import cluster as service
 from hudilab_cli.servers import process
 from hudilab_cli.servers.cluster import Cluster, find_cluster, start_cluster, stop_cluster
-from hudilab_cli.submit import find_job
-from hudilab_spark.cluster import Master, authentication, check_cluster, check_room, own_master
+from hudilab_spark.cluster import Master, authentication, check_cluster, check_room
 from hudilab_spark.conf import session_settings
 from hudilab_spark.waiting import wait_for
 
@@ -54,63 +52,46 @@ def test_a_worker_that_was_killed_comes_back(alone: Settings) -> None:
     psutil.Process(first.workers[0]).kill()
     master = Master(first.master, first.ui)
     wait_for(lambda: worker_rows(master).empty, 120, "a master without workers")
-    with pytest.raises(ServiceError) as caught:
+    remedy = "; start one, on this machine with: hudilab services start cluster"
+    with refused(ServiceError, f"the master {first.master} has no live worker", remedy=remedy):
         check_room(master, {})
-    assert str(caught.value) == (
-        f"the master {first.master} has no live worker; start one, on this machine with: hudilab "
-        "services start cluster"
-    )
     again = start_cluster(alone, workers=1)
     assert again.pid == first.pid
     assert again.workers != first.workers
-    assert len(worker_rows(Master(again.master, again.ui))) == 1
-
-
-@pytest.mark.deep
-def test_workers_that_have_outlived_their_master_are_replaced(alone: Settings) -> None:
-    first = start_cluster(alone, workers=1)
-    psutil.Process(first.pid).kill()
-    psutil.Process(first.pid).wait(10)
+    assert len(worker_rows(master)) == 1
+    # Workers that have outlived their master are replaced.
+    psutil.Process(again.pid).kill()
+    psutil.Process(again.pid).wait(10)
     assert find_cluster(alone) is None
-    again = start_cluster(alone, workers=1)
-    assert not psutil.pid_exists(first.workers[0])
-    assert len(worker_rows(Master(again.master, again.ui))) == 1
+    third = start_cluster(alone, workers=1)
+    assert not psutil.pid_exists(again.workers[0])
+    assert len(worker_rows(Master(third.master, third.ui))) == 1
 
 
-def test_a_second_cluster_is_refused(alone: Settings) -> None:
-    running = start_cluster(alone, workers=1)
-    for other in ({"workers": 2}, {"cores": 1}, {"memory": "1g"}, {"port": process.free_port()}):
-        with pytest.raises(ServiceError) as caught:
-            start_cluster(alone, **{"workers": 1, **other})  # type: ignore[arg-type]
-        assert str(caught.value) == (
-            f"{running.describe()} is already running with other settings; stop it with: hudilab "
-            "services stop cluster"
-        )
-    assert find_cluster(alone) == running
+def test_a_second_cluster_is_refused(settings: Settings, cluster: Cluster) -> None:
+    others: list[dict[str, Any]] = [{"workers": 1}, {"cores": 1}, {"memory": "1g"}]
+    remedy = "; stop it with: hudilab services stop cluster"
+    for other in others:
+        with refused(ServiceError, cluster.describe(), "other settings", remedy=remedy):
+            start_cluster(settings, **other)
+    assert find_cluster(settings) == cluster
 
 
 @pytest.mark.parametrize(
-    ("memory", "message"),
+    ("memory", "problem", "remedy"),
     [
-        ("100m", "100 MB per worker is too little for an executor; use --memory 512m or more"),
-        ("plenty", "--memory='plenty' is not a memory size; use a value such as 512m or 2g"),
+        ("100m", "100 MB per worker is too little for an executor", "; use --memory 512m or more"),
+        ("plenty", "--memory='plenty' is not a memory size", "; use a value such as 512m or 2g"),
+        ("{total}m", "3 workers with {total} MB each need more than", "--workers or less --memory"),
     ],
 )
-def test_an_amount_of_memory_that_cannot_be(alone: Settings, memory: str, message: str) -> None:
-    with pytest.raises(ServiceError) as caught:
-        start_cluster(alone, memory=memory)
-    assert str(caught.value) == message
-    assert not (alone.home / "services").exists()
-
-
-def test_more_memory_than_the_machine_has_is_refused(alone: Settings) -> None:
+def test_an_amount_of_memory_that_cannot_be(
+    alone: Settings, memory: str, problem: str, remedy: str
+) -> None:
     total = psutil.virtual_memory().total // 1024**2
-    with pytest.raises(ServiceError) as caught:
-        start_cluster(alone, workers=3, memory=f"{total}m")
-    assert str(caught.value) == (
-        f"3 workers with {total} MB each need more than the {total} MB of this machine; use fewer "
-        "--workers or less --memory"
-    )
+    with refused(ServiceError, problem.format(total=total), remedy=remedy):
+        start_cluster(alone, workers=3, memory=memory.format(total=total))
+    assert not (alone.home / "services").exists()
 
 
 @pytest.mark.deep
@@ -127,15 +108,9 @@ def test_workers_that_do_not_register_are_named(
 
     monkeypatch.setattr(service, "_start_master", start_and_lock)
     monkeypatch.setattr(process, "START_TIMEOUT", 6.0)
-    with pytest.raises(ServiceError) as caught:
-        start_cluster(
-            alone,
-            workers=1,
-        )
-    assert str(caught.value) == (
-        "the cluster did not start all 1 workers within 6 s; "
-        f"see {alone.home}/services/cluster/worker-1/worker.log, then start again"
-    )
+    remedy = f"; see {alone.home}/services/cluster/worker-1/worker.log, then start again"
+    with refused(ServiceError, "did not start all 1 workers within 6 s", remedy=remedy):
+        start_cluster(alone, workers=1)
     assert find_cluster(alone) is None
 
 
@@ -159,9 +134,7 @@ def test_an_application_ends_with_its_cluster(
         "RUNTIME_ENV": "DOCKER",
         "SPARK_MASTER_URL": running.master,
     }
-    started = hudilab(env, "submit", "--detach", str(tmp_path / "endless.py"))
-    assert started.returncode == 0, started.stderr
-    _, driver = parts(started.stdout)
+    _, driver, _ = submit(env, str(tmp_path / "endless.py"))
     drivers.append(driver)
     assert driver.is_running()
     stop_cluster(alone)
@@ -171,50 +144,15 @@ def test_an_application_ends_with_its_cluster(
 # --- the master, asked
 
 
-def test_the_command_shows_it(settings: Settings, cluster: Cluster) -> None:
-    home = {"HUDILAB_HOME": str(settings.home)}
-    port = cluster.master.rpartition(":")[2]
-    up = hudilab(home, "services", "start", "cluster", "--workers", "2", "--port", port)
-    assert (up.returncode, up.stderr) == (0, "")
-    assert up.stdout == (
-        f"{cluster.describe()}\nexport RUNTIME_ENV=DOCKER SPARK_MASTER_URL={cluster.master}\n"
-    )
-    shown = hudilab(home, "services", "status")
-    assert f"{cluster.describe()}\n" in shown.stdout
-    assert own_master(settings.home) == cluster.master
-    listed = hudilab(home, "apps")
-    assert listed.returncode == 0, listed.stderr
-
-
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        (
-            "127.0.0.1:7077",
-            "SPARK_MASTER_URL='127.0.0.1:7077' is not spark://host:port; "
-            "fix it, or unset it to use spark.master from the settings",
-        ),
-        ("spark://127.0.0.1", "SPARK_MASTER_URL='spark://127.0.0.1' is not spark://host:port; "),
-        ("spark://h:99999", "SPARK_MASTER_URL='spark://h:99999' is not spark://host:port; "),
-        (
-            "spark://127.0.0.1:1",
-            "no Spark master is listening at spark://127.0.0.1:1 (Connection refused); fix "
-            "SPARK_MASTER_URL, or start a cluster with: hudilab services start cluster",
-        ),
-        (
-            "spark://no.such.host.invalid:7077",
-            "no Spark master is listening at spark://no.such.host",
-        ),
-    ],
-)
+@pytest.mark.parametrize("case", read_cases(__file__), ids=lambda case: case["url"])
 def test_a_master_that_is_not_there(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, url: str, message: str
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, case: dict[str, str]
 ) -> None:
-    monkeypatch.setenv("SPARK_MASTER_URL", url)
+    monkeypatch.setenv("SPARK_MASTER_URL", case["url"])
     started = time.monotonic()
     with pytest.raises(SessionError) as caught:
         check_cluster(docker(settings), session_settings(docker(settings), ()))
-    assert str(caught.value).startswith(message)
+    assert str(caught.value).startswith(case["message"])
     assert time.monotonic() - started < 15
 
 
@@ -224,12 +162,10 @@ def test_what_listens_there_is_another_thing(
     ui = cluster.ui.rpartition(":")[2]
     monkeypatch.setenv("SPARK_MASTER_URL", f"spark://127.0.0.1:{ui}")
     monkeypatch.setenv("SPARK_MASTER_WEBUI_PORT", ui)
-    with pytest.raises(SessionError) as caught:
+    belongs = (f"the web UI at {cluster.ui} belongs to {cluster.master}", f"127.0.0.1:{ui}")
+    remedy = "; fix SPARK_MASTER_URL or SPARK_MASTER_WEBUI_PORT"
+    with refused(SessionError, *belongs, remedy=remedy):
         check_cluster(docker(settings), session_settings(docker(settings), ()))
-    assert str(caught.value) == (
-        f"the web UI at {cluster.ui} belongs to {cluster.master}, not to spark://127.0.0.1:{ui}; "
-        "fix SPARK_MASTER_URL or SPARK_MASTER_WEBUI_PORT"
-    )
     with socket.socket() as silent:  # listens, and never answers
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -237,12 +173,10 @@ def test_what_listens_there_is_another_thing(
         monkeypatch.setenv("SPARK_MASTER_URL", f"spark://127.0.0.1:{port}")
         monkeypatch.setenv("SPARK_MASTER_WEBUI_PORT", str(port))
         monkeypatch.setattr("hudilab_spark.cluster.ANSWER_TIMEOUT", 1.0)
-        with pytest.raises(SessionError) as caught:
+        problem = f"http://127.0.0.1:{port} (timed out)"
+        remedy = "; set SPARK_MASTER_WEBUI_PORT to its port"
+        with refused(SessionError, f"spark://127.0.0.1:{port}", problem, remedy=remedy):
             check_cluster(docker(settings), session_settings(docker(settings), ()))
-    assert str(caught.value) == (
-        f"the web UI of the Spark master spark://127.0.0.1:{port} does not answer at "
-        f"http://127.0.0.1:{port} (timed out); set SPARK_MASTER_WEBUI_PORT to its port"
-    )
     monkeypatch.setenv("SPARK_MASTER_URL", f"spark://127.0.0.1:{ui}")
     monkeypatch.setenv("SPARK_MASTER_WEBUI_PORT", "web")
     with pytest.raises(SessionError, match="SPARK_MASTER_WEBUI_PORT='web' is not a port; set it"):
@@ -254,22 +188,18 @@ def test_executors_that_no_worker_can_hold(master: Master) -> None:
         ({"spark.executor.memory": "64g"}, "65536 MB and 1 cores"),
         ({"spark.executor.memory": "1g", "spark.executor.cores": "3"}, "1024 MB and 3 cores"),
     ):
-        with pytest.raises(ServiceError) as caught:
+        problem = f"no worker of {master.url} is large enough for an executor with {what} "
+        they_have = "they have 2048 MB and 2 cores, 2048 MB and 2 cores"
+        remedy = "in spark-defaults.conf, or start the cluster with more (--memory, --cores)"
+        with refused(ServiceError, problem, they_have, remedy=remedy):
             check_room(master, conf)
-        assert str(caught.value) == (
-            f"no worker of {master.url} is large enough for an executor with {what} "
-            "(spark.executor.memory, .cores), they have 2048 MB and 2 cores, 2048 MB and 2 cores; "
-            "request less in spark-defaults.conf, or start the cluster with more (--memory, "
-            "--cores)"
-        )
     check_room(master, {"spark.executor.memory": "2g", "spark.executor.cores": "2"})
 
 
 def test_an_id_that_is_not_running(master: Master, settings: Settings) -> None:
-    with pytest.raises(ServiceError) as caught:
+    problem = f"no application or driver 'app-1' at {master.url}; "
+    with refused(ServiceError, problem, remedy="; list all with: hudilab apps"):
         kill(master, "app-1", settings.home)
-    assert str(caught.value).startswith(f"no application or driver 'app-1' at {master.url}; ")
-    assert str(caught.value).endswith("; list all with: hudilab apps")
 
 
 def test_no_master_for_the_commands(tmp_path: Path) -> None:
@@ -287,12 +217,8 @@ def test_no_master_for_the_commands(tmp_path: Path) -> None:
 
 
 def test_a_job_that_is_not_there() -> None:
-    with pytest.raises(SessionError) as caught:
-        find_job("stok_prices")
-    assert str(caught.value).startswith(
-        "unknown job 'stok_prices'; give a Python file, or one of: "
-    )
-    assert str(caught.value).endswith("stock_prices, stock_producer, stream, tidy")
     done = hudilab({}, "submit", "stok_prices", "-p", "is", "the job's own")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("hudilab: unknown job 'stok_prices'; ")
+    problem = "hudilab: unknown job 'stok_prices'; give a Python file, or one of: "
+    remedy = "stock_prices, stock_producer, stream, tidy"
+    assert_refusal(done.stderr.rstrip("\n"), problem, remedy=remedy)

@@ -10,7 +10,6 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,19 +20,18 @@ import psutil
 import pyspark
 import pytest
 from others import why_not
-from running import running_server
+from refusals import refused
+from services.clusters import PROJECT, clean, hudilab, submit
 
 from hudilab.errors import ServiceError
 from hudilab.settings import Settings
 from hudilab_cli.applications import application_rows, kill, worker_rows
-from hudilab_cli.servers import cluster as service
 from hudilab_cli.servers.cluster import Cluster, start_cluster
 from hudilab_jobs.settings import load_settings
 from hudilab_spark.cluster import Master, authentication, end_driver, find_driver, open_directly
 from hudilab_spark.java import find_java
 from hudilab_spark.waiting import wait_for
 
-PROJECT = Path(__file__).resolve().parents[2]
 GUEST = Path(__file__).with_name("guest.py")
 # A program that knows nothing of the lab. It counts, and says how often, until it is ended.
 COUNTING = """
@@ -65,19 +63,8 @@ print("the notebook is still there", flush=True)
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return replace(load_settings(env={}), home=tmp_path_factory.mktemp("access"))
-
-
-@pytest.fixture(scope="module")
-def cluster(home: Settings) -> Iterator[Cluster]:
-    with running_server(service.SERVICE, home, workers=1) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def master(cluster: Cluster) -> Master:
-    return Master(cluster.master, cluster.ui)
 
 
 @pytest.fixture
@@ -87,31 +74,8 @@ def counting(tmp_path: Path) -> Path:
 
 
 def environment(home: Path, cluster: Cluster, **more: str) -> dict[str, str]:
-    named = ("RUNTIME_ENV", "IS_LOCAL", "HUDILAB_", "SPARK_", "PYSPARK_", "AWS_")
-    env = {name: value for name, value in os.environ.items() if not name.startswith(named)}
-    env |= {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "DOCKER", "SPARK_MASTER_URL": cluster.master}
-    return env | more
-
-
-def hudilab(env: Mapping[str, str], *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(Path(sys.executable).with_name("hudilab")), *command],
-        env=dict(env),
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
-def submit(env: Mapping[str, str], *command: str) -> tuple[str, psutil.Process, Path]:
-    """Id, driver and log of what `hudilab submit --detach` has started."""
-    done = hudilab(env, "submit", "--detach", *command)
-    match = re.fullmatch(r"(app-\S+), driver's process (\d+), log (.+)\n", done.stdout)
-    assert match, done.stdout + done.stderr
-    return match[1], psutil.Process(int(match[2])), Path(match[3])
+    env = {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "DOCKER", "SPARK_MASTER_URL": cluster.master}
+    return clean() | env | more
 
 
 def state(master: Master, id: str) -> str:
@@ -174,9 +138,9 @@ def test_another_account_runs_no_code_in_it(
 
 @pytest.mark.deep
 def test_a_program_of_another_make_is_submitted_seen_and_ended(
-    home: Settings, cluster: Cluster, master: Master, counting: Path, tmp_path: Path
+    settings: Settings, cluster: Cluster, master: Master, counting: Path, tmp_path: Path
 ) -> None:
-    env, done = environment(home.home, cluster), tmp_path / "done"
+    env, done = environment(settings.home, cluster), tmp_path / "done"
     id, driver, log = submit(env, str(counting), str(done))
     family = [driver]
     try:
@@ -192,8 +156,8 @@ def test_a_program_of_another_make_is_submitted_seen_and_ended(
             post(f"{page}/jobs/job/kill/", id=str(job))
         wait_for(lambda: int(done.read_text()) > before + 5, 120, "more counts", f"see {log}")
         assert state(master, id) == "RUNNING"
-        assert len(worker_rows(master)) == 1
-        assert_unseen(home, cluster, f"{page}/api/v1/applications/{id}")
+        assert len(worker_rows(master)) == 2
+        assert_unseen(settings, cluster, f"{page}/api/v1/applications/{id}")
         killed = hudilab(env, "kill", id)
         assert killed.stdout == f"{id} has ended, its state is FINISHED\n", killed.stderr
         assert [child for child in family if not gone(child)] == []
@@ -204,9 +168,9 @@ def test_a_program_of_another_make_is_submitted_seen_and_ended(
                 process.kill()
 
 
-def assert_unseen(home: Settings, cluster: Cluster, api: str) -> None:
+def assert_unseen(settings: Settings, cluster: Cluster, api: str) -> None:
     """The secret is in files of this account alone, and nowhere that another one can look."""
-    secret = authentication(cluster.master, home.home)["spark.authenticate.secret"]
+    secret = authentication(cluster.master, settings.home)["spark.authenticate.secret"]
     assert len(secret) == 64
     with open_directly(f"{api}/environment", timeout=60) as answer:
         properties = dict(json.load(answer)["sparkProperties"])
@@ -217,23 +181,23 @@ def assert_unseen(home: Settings, cluster: Cluster, api: str) -> None:
             assert secret not in " ".join(process.cmdline())
     holders = [
         file
-        for file in home.home.rglob("*")
+        for file in settings.home.rglob("*")
         if file.is_file() and secret.encode() in file.read_bytes()
     ]
-    assert home.home / "services" / "cluster" / "conf" / "spark-defaults.conf" in holders
+    assert settings.home / "services" / "cluster" / "conf" / "spark-defaults.conf" in holders
     for file in holders:
         assert file.suffix == ".conf", file
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
-    assert list((home.home / "spark-events").iterdir())
-    assert stat.S_IMODE((home.home / "submitted").stat().st_mode) == 0o700
+    assert list((settings.home / "spark-events").iterdir())
+    assert stat.S_IMODE((settings.home / "submitted").stat().st_mode) == 0o700
 
 
 @pytest.mark.deep
 def test_a_program_that_waits_for_room_is_left_waiting(
-    home: Settings, cluster: Cluster, master: Master, tmp_path: Path
+    settings: Settings, cluster: Cluster, master: Master, tmp_path: Path
 ) -> None:
     (tmp_path / "large.py").write_text(COUNTING.replace("MEMORY", "64g"))
-    env = environment(home.home, cluster)
+    env = environment(settings.home, cluster)
     id, driver, _ = submit(env, str(tmp_path / "large.py"), str(tmp_path / "done"))
     try:
         assert state(master, id) == "WAITING"
@@ -247,12 +211,12 @@ def test_a_program_that_waits_for_room_is_left_waiting(
 
 @pytest.mark.deep
 def test_the_session_of_a_notebook_is_ended_and_the_notebook_stays(
-    home: Settings, cluster: Cluster, master: Master
+    settings: Settings, cluster: Cluster, master: Master
 ) -> None:
     """It had a local session before, whose secret was another one."""
     notebook = subprocess.Popen(
         [sys.executable, "-c", NOTEBOOK],
-        env=environment(home.home, cluster),
+        env=environment(settings.home, cluster),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -262,10 +226,10 @@ def test_the_session_of_a_notebook_is_ended_and_the_notebook_stays(
         assert notebook.stdout is not None
         id = notebook.stdout.readline().strip()
         assert state(master, id) == "RUNNING"
-        driver = find_driver(home.home, id)
+        driver = find_driver(settings.home, id)
         assert driver is not None
         assert driver.ppid() == notebook.pid
-        assert kill(master, id, home.home) == "FINISHED"
+        assert kill(master, id, settings.home) == "FINISHED"
         assert gone(driver)
         out, _ = notebook.communicate("\n", timeout=60)
         assert out == "the notebook is still there\n"
@@ -277,12 +241,12 @@ def test_the_session_of_a_notebook_is_ended_and_the_notebook_stays(
 
 @pytest.mark.deep
 def test_a_cluster_of_somebody_else(
-    home: Settings, cluster: Cluster, master: Master, counting: Path, tmp_path: Path
+    settings: Settings, cluster: Cluster, master: Master, counting: Path, tmp_path: Path
 ) -> None:
     """Its secret is written into the settings; what was started elsewhere is not ours to end."""
     conf, own = tmp_path / "conf", tmp_path / "mine"
     shutil.copytree(PROJECT / "conf", conf)
-    login = authentication(cluster.master, home.home)
+    login = authentication(cluster.master, settings.home)
     assert authentication(cluster.master, own) == {}
     with (conf / "docker" / "spark-defaults.conf").open("a") as out:
         out.writelines(f"{key} {value}\n" for key, value in login.items())
@@ -290,18 +254,12 @@ def test_a_cluster_of_somebody_else(
     env["SPARK_MASTER_WEBUI_PORT"] = cluster.ui.rpartition(":")[2]
     id, driver, _ = submit(env, str(counting), str(tmp_path / "done"))
     try:
-        with pytest.raises(ServiceError) as caught:
-            kill(master, id, home.home)
-        assert str(caught.value) == (
-            f"{id} was not started from {home.home}, so its process is unknown; stop it where it "
-            "was started: press Ctrl-C, or call spark.stop() in its notebook"
-        )
-        with pytest.raises(ServiceError) as caught:
+        remedy = "stop it where it was started: press Ctrl-C, or call spark.stop() in its notebook"
+        with refused(ServiceError, f"{id} was not started from {settings.home}", remedy=remedy):
+            kill(master, id, settings.home)
+        remedy = f"see {master.ui}, and check that spark.ui.killEnabled is not false there"
+        with refused(ServiceError, "timed out after 10 s", id, remedy=remedy):
             kill(master, id, tmp_path)
-        assert str(caught.value) == (
-            f"timed out after 10 s waiting for {id} to end; see {master.ui}, and check that "
-            "spark.ui.killEnabled is not false there"
-        )
         assert state(master, id) in ("RUNNING", "WAITING")
         done = hudilab(env, "kill", id)
         assert done.stdout == f"{id} has ended, its state is FINISHED\n", done.stderr

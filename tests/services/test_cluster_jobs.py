@@ -8,16 +8,15 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Mapping
 from pathlib import Path
 from urllib.request import urlopen
 
-import boto3
 import pytest
 from contract import checks
 from contract.measure import tags
 from kills import rows_of
+from refusals import refused
+from services import objects as s3_objects
 from services.clusters import (
     APPEND,
     PROJECT,
@@ -59,25 +58,6 @@ def test_a_job_that_ends_before_it_begins_says_why(env: dict[str, str], tmp_path
     )
 
 
-@pytest.fixture(scope="module")
-def preflight(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """What the preflight says of the cluster: an application that has ended."""
-    return hudilab(env, "doctor", "--json")
-
-
-@pytest.mark.deep
-def test_the_preflight_asks_the_executors(
-    env: dict[str, str], preflight: subprocess.CompletedProcess[str]
-) -> None:
-    checks_by_name = {check["name"]: check for check in json.loads(preflight.stdout)}
-    assert preflight.returncode == 0, preflight.stdout
-    assert checks_by_name["cluster"]["result"].startswith(
-        f"{env['SPARK_MASTER_URL']}, 2 workers, 4 cores"
-    )
-    python = f"{sys.version_info.major}.{sys.version_info.minor} with hudilab 0.1.0"
-    assert checks_by_name["worker python"]["result"] == f"{python}; driver {python}"
-
-
 def ended(history: str) -> set[str]:
     """Names of the applications that a history server has as ended."""
     with urlopen(f"{history}/api/v1/applications?status=completed", timeout=60) as answer:
@@ -85,42 +65,33 @@ def ended(history: str) -> set[str]:
 
 
 @pytest.mark.deep
-@pytest.mark.usefixtures("preflight")
-def test_an_application_that_has_ended_is_in_the_history(
-    settings: Settings, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+def test_the_preflight_asks_the_executors_and_is_in_the_history(
+    settings: Settings, env: dict[str, str], used: S3Server
 ) -> None:
-    events, variables = settings.home / "spark-events", {"HUDILAB_HOME": str(settings.home)}
-    up = hudilab(variables, "services", "start", "history")
-    running = find_history(settings)
-    assert running is not None, up.stderr
-    assert up.stdout == f"{running.describe()}\n"
-    assert running.describe() == (
-        f"history at {running.ui} of {events}, process {running.pid}, "
-        f"log {settings.home}/services/history/history.log"
+    preflight = hudilab(env, "doctor", "--json")
+    checks_by_name = {check["name"]: check for check in json.loads(preflight.stdout)}
+    assert preflight.returncode == 0, preflight.stdout
+    assert checks_by_name["cluster"]["result"].startswith(
+        f"{env['SPARK_MASTER_URL']}, 2 workers, 4 cores"
     )
+    python = f"{sys.version_info.major}.{sys.version_info.minor} with hudilab 0.1.0"
+    assert checks_by_name["worker python"]["result"] == f"{python}; driver {python}"
+    events = settings.home / "spark-events"
+    running = start_history(settings)
+    assert running.describe().startswith(f"history at {running.ui} of {events}, process ")
     wait_for(lambda: "doctor" in ended(running.ui), 60, "the history of doctor")
-    for name, value in s3.env().items():
-        monkeypatch.setenv(name, value)
     elsewhere = "s3a://hudilab/events"
-    with pytest.raises(ServiceError) as caught:
+    remedy = "; stop it with: hudilab services stop history"
+    with refused(ServiceError, running.describe(), "other settings", remedy=remedy):
         start_history(settings, elsewhere)
-    assert str(caught.value) == (
-        f"{running.describe()} is already running with other settings; stop it with: hudilab "
-        "services stop history"
-    )
-    down = hudilab(variables, "services", "stop", "history")
-    assert down.stdout == f"history stopped, process {running.pid}\n"
-    assert find_history(settings) is None
-    with pytest.raises(ServiceError) as caught:
+    assert stop_history(settings) == running.pid
+    problem = "Spark's history exited with code 1: Caused by: java.io.FileNotFoundException: "
+    remedy = f"s3a://hudilab/nothing; see {settings.home}/services/history/history.log"
+    with refused(ServiceError, problem, remedy=remedy):
         start_history(settings, "s3a://hudilab/nothing")
-    assert str(caught.value) == (
-        "Spark's history exited with code 1: Caused by: java.io.FileNotFoundException: No such "
-        "file or directory: s3a://hudilab/nothing; see "
-        f"{settings.home}/services/history/history.log"
-    )
     assert find_history(settings) is None
     log = next(path for path in events.iterdir() if '"doctor"' in path.read_text()[:100_000])
-    boto3.client("s3").upload_file(str(log), "hudilab", f"events/{log.name}")
+    s3_objects.client(used).upload_file(str(log), "hudilab", f"events/{log.name}")
     with_s3 = start_history(settings, elsewhere)
     try:
         wait_for(lambda: ended(with_s3.ui) == {"doctor"}, 60, "the history on S3")
@@ -174,47 +145,6 @@ def test_executors_that_do_not_start(
     ), output
 
 
-@pytest.mark.deep
-def test_a_run_without_its_cluster_ends_at_once(env: dict[str, str]) -> None:
-    started = time.monotonic()
-    done = hudilab(env | {"SPARK_MASTER_URL": "spark://127.0.0.1:1"}, "run", "02", "--out", "/tmp")
-    assert done.returncode == 1
-    assert "SessionError: no Spark master is listening at spark://127.0.0.1:1 (" in done.stderr
-    assert time.monotonic() - started < 40  # with the kernel's start
-
-
-def run_with_the_same_facts(
-    env: Mapping[str, str], name: str, folder: Path, *arguments: str
-) -> subprocess.CompletedProcess[str]:
-    """Run a notebook; its facts must be those of the outputs in git."""
-    done = hudilab(env, "run", name, "--exercises", "--out", str(folder), *arguments)
-    assert done.returncode == 0, done.stderr[-3000:]
-    on_disk = facts(PROJECT / "notebooks" / f"{name}.ipynb")
-    on_s3 = facts(folder / f"{name}.ipynb")
-    assert len(on_disk) >= 7
-    of_files = [source for source in on_disk if "meets_lock" in source]  # S3 has no lock files
-    for source in of_files:
-        del on_disk[source], on_s3[source]
-    # In lesson 16 a commit to S3 also compacts the metadata table: as many files again.
-    metadata_files = re.compile(r"(?m) ?\b[47](?=</td>|$)")
-    for source in [source for source in on_disk if "added(STATISTICS)" in source]:
-        on_disk[source] = metadata_files.sub(
-            lambda found: str(2 * int(found[0])).rjust(len(found[0])), on_disk[source]
-        )
-    assert on_s3 == on_disk
-    return done
-
-
-@pytest.mark.deep
-def test_notebook_02_gives_the_same_results(env: dict[str, str], tmp_path: Path) -> None:
-    more = ("-p", "run_id", "nb")
-    done = run_with_the_same_facts(env, "02_write_hudi_stream", tmp_path, *more)
-    assert done.stdout.splitlines()[-1] == (
-        "hudilab: rows=5000 commits=5 partitions=11 "
-        "table=s3a://hudilab/warehouse/run-nb/lessons/sensor_readings"
-    )
-
-
 @pytest.fixture
 def on_s3(env: dict[str, str], tmp_path: Path) -> dict[str, str]:
     """A driver without a cluster, whose warehouse is on S3."""
@@ -230,10 +160,12 @@ def on_s3(env: dict[str, str], tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("name", "where"),
     [
+        ("02_write_hudi_stream", "env"),
         ("11_update_delete_merge", "env"),  # its erasure opens every object of the table on S3
         ("13_merge_on_read", "env"),
         ("14_table_services", "env"),
         ("16_indexes", "env"),  # its metadata tables are compacted by each commit on S3
+        ("20_kafka_stock_prices", "env"),
         ("32_change_a_stream", "env"),
         ("32_change_a_stream", "on_s3"),  # in the warehouse where it has just run
         ("33_crash_and_repair", "env"),  # kills an application
@@ -242,17 +174,26 @@ def on_s3(env: dict[str, str], tmp_path: Path) -> dict[str, str]:
     ],
 )
 def test_a_lesson_gives_the_same_results(
-    name: str, where: str, request: pytest.FixtureRequest, tmp_path: Path
+    name: str, where: str, request: pytest.FixtureRequest, kafka: Access, tmp_path: Path
 ) -> None:
-    run_with_the_same_facts(request.getfixturevalue(where), name, tmp_path / "out")
-
-
-@pytest.mark.deep
-def test_the_lesson_on_kafka_gives_the_same_results(
-    env: dict[str, str], kafka: Access, tmp_path: Path
-) -> None:
-    with_kafka = env | {"BOOTSTRAP_SERVERS": kafka.servers}
-    run_with_the_same_facts(with_kafka, "20_kafka_stock_prices", tmp_path)
+    """Run with its exercises, a notebook has the facts of its outputs in git."""
+    env = request.getfixturevalue(where) | {"BOOTSTRAP_SERVERS": kafka.servers}
+    folder = tmp_path / "out"
+    done = hudilab(env, "run", name, "--exercises", "--out", str(folder))
+    assert done.returncode == 0, done.stderr[-3000:]
+    on_disk = facts(PROJECT / "notebooks" / f"{name}.ipynb")
+    on_s3 = facts(folder / f"{name}.ipynb")
+    assert len(on_disk) >= 7
+    of_files = [source for source in on_disk if "meets_lock" in source]  # S3 has no lock files
+    for source in of_files:
+        del on_disk[source], on_s3[source]
+    # In lesson 16 a commit to S3 also compacts the metadata table: as many files again.
+    metadata_files = re.compile(r"(?m) ?\b[47](?=</td>|$)")
+    for source in [source for source in on_disk if "added(STATISTICS)" in source]:
+        on_disk[source] = metadata_files.sub(
+            lambda found: str(2 * int(found[0])).rjust(len(found[0])), on_disk[source]
+        )
+    assert on_s3 == on_disk
 
 
 @pytest.mark.deep

@@ -6,20 +6,21 @@ import base64
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 import pytest
+from cases import read_cases
 from kills import read_batches
 from pyspark.sql import SparkSession
-from running import end_jvm, folder, running_server
-from services.own_topic import Own
-from services.registries import running_registry
+from running import folder, running_server
+from services.avro import avro_bytes
+from services.own_topic import Make, Own, daily_and_deep
+from services.registries import registry_of
 
 from hudilab.errors import ConfigError, KafkaError, StreamError
 from hudilab.settings import Settings
@@ -29,12 +30,10 @@ from hudilab_cli.servers.connectors import register
 from hudilab_cli.servers.database import Database
 from hudilab_cli.servers.kafka import Broker
 from hudilab_jobs.kafka.connection import Access
-from hudilab_jobs.kafka.registry import LOGIN
-from hudilab_spark.session import open_session
 from hudilab_spark.waiting import wait_for
 
-Make = Callable[..., Own]
 Pair = tuple[bytes | None, bytes | None]
+CASES = read_cases(__file__)
 RECORDED = Path(__file__).parent / "debezium.jsonl"
 # With a registry's converter (Apicurio's, as Confluent), bytes in base64, and its schemas.
 RECORDED_AVRO = Path(__file__).parent / "debezium_avro.jsonl"
@@ -59,23 +58,11 @@ LINES = CHANGES | {
 
 
 @pytest.fixture(scope="module")
-def spark(settings: Settings) -> Iterator[SparkSession]:
-    session = open_session(settings, app="debezium", groups=("core", "kafka", "avro"))
-    yield session
-    end_jvm(session)
-
-
-@pytest.fixture(scope="module")
 def database(settings: Settings, broker: Broker) -> Iterator[Database]:
     with running_server(database_server.SERVICE, settings) as running:
         start_connect(settings)
         yield running
         stop_connect(settings)
-
-
-@pytest.fixture
-def make(spark: SparkSession, tmp_path: Path, settings: Settings, kafka: Access) -> Make:
-    return partial(Own, spark, tmp_path, settings.home, kafka)
 
 
 def recorded(topic: str) -> list[Pair]:
@@ -86,7 +73,7 @@ def recorded(topic: str) -> list[Pair]:
 
 
 LINES_OF_AVRO = [json.loads(line) for line in RECORDED_AVRO.read_text("utf-8").splitlines()]
-SCHEMAS = {line["id"]: line["schema"] for line in LINES_OF_AVRO if "id" in line}
+SCHEMAS = {line["id"]: json.loads(line["schema"]) for line in LINES_OF_AVRO if "id" in line}
 
 
 def recorded_avro(topic: str) -> list[Pair]:
@@ -101,16 +88,15 @@ def recorded_avro(topic: str) -> list[Pair]:
 def decoded(event: Pair) -> tuple[Any, dict[str, Any]]:
     """Return the schema and the record of an event's Avro, as another reader has them."""
     value = event[1] or b""
-    schema = fastavro.parse_schema(json.loads(SCHEMAS[int.from_bytes(value[1:5], "big")]))
+    schema = SCHEMAS[int.from_bytes(value[1:5], "big")]
     record: Any = fastavro.schemaless_reader(io.BytesIO(value[5:]), schema)
     return schema, record
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def registry() -> Iterator[str]:
     """A registry with the schemas of Debezium's Avro."""
-    monkeypatch.setenv(LOGIN, "lab:secret")
-    with running_registry({number: {"schema": text} for number, text in SCHEMAS.items()}) as url:
+    with registry_of(SCHEMAS) as url:
         yield url
 
 
@@ -119,34 +105,10 @@ def order(id_: int, amount: str, note: str | None, city: str | None = None) -> t
 
 
 @pytest.mark.parametrize(
-    ("topic", "changes"),
-    [
-        ("lab.public.orders", {}),
-        pytest.param(
-            "lab.public.orders",
-            {"table_type": "MERGE_ON_READ", "buckets": "2", "quarantine": "true"},
-            marks=pytest.mark.deep,
-        ),
-        pytest.param(
-            "lab.public.orders",
-            {"select": "SELECT *, amount * 2 AS twice FROM source WHERE amount > 0"},
-            marks=pytest.mark.deep,
-        ),
-        pytest.param(
-            "lab.public.orders", {"partition": "id", "buckets": "1"}, marks=pytest.mark.deep
-        ),
-        pytest.param("avro.public.orders", {}, marks=pytest.mark.deep),
-        pytest.param(
-            "avro.public.orders",
-            {"select": "SELECT *, amount * 2 AS twice FROM source WHERE amount > 0"},
-            marks=pytest.mark.deep,
-        ),
-    ],
-    ids=["plain", "merge on read", "with a query", "partitioned", "avro", "avro with a query"],
+    "case", daily_and_deep(CASES["changes"]), ids=[case["case"] for case in CASES["changes"]]
 )
-def test_each_change_reaches_the_table(
-    make: Make, registry: str, topic: str, changes: dict[str, str]
-) -> None:
+def test_each_change_reaches_the_table(make: Make, registry: str, case: dict[str, Any]) -> None:
+    topic, changes = case["topic"], case["changes"]
     is_avro = topic.startswith("avro")
     events = recorded_avro(topic) if is_avro else recorded(topic)
     own = make(**CHANGES | NO_CITY | changes, schema_registry_url=registry if is_avro else "")
@@ -183,11 +145,16 @@ def test_each_change_reaches_the_table(
 
 
 @pytest.mark.deep
-def test_a_key_of_two_columns_and_one_batch(make: Make) -> None:
-    own = make(**LINES)
-    own.send_pairs(*recorded("lab.public.lines"))
+@pytest.mark.parametrize("is_avro", [False, True], ids=["JSON", "keys in JSON, values in Avro"])
+def test_a_key_of_two_columns_and_one_batch(make: Make, registry: str, is_avro: bool) -> None:
+    own = make(**LINES, schema_registry_url=registry if is_avro else "")
+    if is_avro:
+        own.send_pairs(*recorded_avro("valueonly.public.lines"))
+        expected = [(1, "c", 2), (2, "a", 7)]
+    else:
+        own.send_pairs(*recorded("lab.public.lines"))
+        expected = [(1, "c", 2), (2, "a", 7), (5, "a", 3), (5, "b", 3)]
     own.run()
-    expected = [(1, "c", 2), (2, "a", 7), (5, "a", 3), (5, "b", 3)]
     assert own.rows("order_id", "line", "qty") == expected
 
 
@@ -227,173 +194,57 @@ def doctored(event: Pair, old: str, new: str) -> Pair:
 
 
 FIRST = recorded("lab.public.orders")[0]
-LATER = recorded("lab.public.orders")[10]
-MESSAGES: dict[str, tuple[Pair, str, str]] = {
-    "flat": (
-        recorded("flat.public.orders")[0],
-        "it is not a change event of Debezium",
-        '"value.format": "json"',
-    ),
-    "text": ((FIRST[0], b"no JSON"), "it is not one JSON object", "write one object"),
-    "another table": (
-        recorded("lab.public.lines")[0],
-        "it is a change of table public.lines, not of public.orders",
-        '"source.table": "public.lines"',
-    ),
-    "another database": (
-        doctored(FIRST, '"connector":"postgresql"', '"connector":"mysql"'),
-        "it is from the connector mysql, and only changes of PostgreSQL can be read",
-        '"value.format": "json"',
-    ),
-    "truncate": (
-        recorded("lab.public.orders")[15],
-        "it says that public.orders was truncated",
-        "skipped.operations=t",
-    ),
-    "no primary key": (
-        doctored(recorded("nokey.public.keyless")[0], '"keyless"', '"orders"'),
-        "it has no key, because table public.orders has no primary key",
-        "message.key.columns",
-    ),
-    "another key": (
-        (b'{"id":1,"line":"a"}', FIRST[1]),
-        "its key has id, line, but record.key is id",
-        "into record.key",
-    ),
-    "decimals as bytes": (
-        recorded("wrapped.public.orders")[0],
-        "column amount has fQ==, the bytes of a decimal without its scale",
-        "decimal.handling.mode=string",
-    ),
-    "a new column": (
-        doctored(FIRST, '"note":', '"street":"Elm","note":'),
-        "source.schema lacks column street",
-        "add it there with its type",
-    ),
-    "an unknown operation": (
-        doctored(FIRST, '"op":"r"', '"op":"m"'),
-        "its op is m, which changes no row",
-        "remove it",
-    ),
-    "a number that is not JSON": (
-        doctored(FIRST, '"note":"n1"', '"note":NaN'),
-        "it has a value that is not JSON, such as NaN without quotes",
-        "correct the program",
-    ),
-    "a value that does not fit": (
-        doctored(FIRST, '"ok":true', '"ok":"maybe"'),
-        'ok has "maybe", which is not BOOLEAN',
-        "correct",
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "another table",
-        *(pytest.param(name, marks=pytest.mark.deep) for name in MESSAGES),
-    ],
-)
-def test_a_message_that_does_not_fit_stops_the_stream(make: Make, message: str) -> None:
-    own, (pair, problem, remedy) = make(**CHANGES), MESSAGES[message]
-    own.send_pairs(pair)
-    with pytest.raises(
-        (ConfigError, StreamError), match=f"offset 0, .*{re.escape(problem)}"
-    ) as why:
-        own.check()
-    assert remedy in str(why.value)
-
-
 AVRO_ORDER = recorded_avro("avro.public.orders")[0]
 HEAD = b"\0\0\0\0"
-# Messages of a topic with a registry; what is in the quarantine is Debezium's JSON if Avro can be
-# read, else the message in hex or as it is.
-AVRO: dict[str, tuple[Pair, str, str]] = {
-    "an id that is not in the registry": (
-        (AVRO_ORDER[0], HEAD + b"\x63" + (AVRO_ORDER[1] or b"")[5:]),
-        "its value is Avro with schema id 99, which the registry does not have",
-        "fix schema.registry.url, or register the schema",
-    ),
-    "half a message": (
-        (AVRO_ORDER[0], (AVRO_ORDER[1] or b"")[:40]),
-        "its value is Avro with schema id 2, which does not fit",
-        "correct the program that wrote it",
-    ),
-    "a key of another schema": (
-        (HEAD + b"\x63\x02", AVRO_ORDER[1]),
-        "its key is Avro with schema id 99, which the registry does not have",
-        "register the schema",
-    ),
-    "another table": (
-        recorded_avro("avro.public.lines")[0],
-        "it is a change of table public.lines, not of public.orders",
-        '"source.table": "public.lines"',
-    ),
-    "no event": (
-        (AVRO_ORDER[0], AVRO_ORDER[0]),
-        "it is not a change event of Debezium",
-        '"value.format": "json"',
-    ),
-    "truncate": (
-        next(pair for pair in recorded_avro("avro.public.orders") if pair[0] is None),
-        "it says that public.orders was truncated",
-        "skipped.operations=t",
-    ),
-    "a new column": (
-        recorded_avro("avro.public.orders")[10],
-        "source.schema lacks column city",
-        "add it there with its type",
-    ),
-}
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        "half a message",
-        *(pytest.param(name, marks=pytest.mark.deep) for name in AVRO if name != "half a message"),
-    ],
-)
-def test_avro_that_does_not_fit_stops_the_stream(make: Make, registry: str, message: str) -> None:
-    own, (pair, problem, remedy) = make(**CHANGES, schema_registry_url=registry), AVRO[message]
-    own.describe(**NO_CITY)
-    own.send_pairs(pair)
-    with pytest.raises(ConfigError, match=f"offset 0, .*{re.escape(problem)}") as why:
+def json_message(case: dict[str, Any]) -> Pair:
+    """Return a recorded event with the changes of a case."""
+    key, value = recorded(case["topic"])[case["event"]]
+    if "replace" in case:
+        key, value = doctored((key, value), *case["replace"])
+    if "key" in case:
+        key = case["key"].encode()
+    return key, case["value"].encode() if "value" in case else value
+
+
+def avro_message(case: dict[str, Any]) -> Pair:
+    """Return a recorded event of a topic with a registry with the changes of a case."""
+    key, value = recorded_avro(case["topic"])[case["event"]]
+    assert value is not None
+    if "key_hex" in case:
+        key = bytes.fromhex(case["key_hex"])
+    if "value_hex" in case:
+        value = bytes.fromhex(case["value_hex"])
+    if "schema_id" in case:
+        value = HEAD + bytes([case["schema_id"]]) + value[5:]
+    return key, value[: case.get("length")]
+
+
+@pytest.mark.parametrize("kind", ["json", "avro"])
+def test_a_message_that_does_not_fit_stops_the_stream(make: Make, registry: str, kind: str) -> None:
+    is_avro, case = kind == "avro", CASES[kind][0]
+    own = make(**CHANGES | NO_CITY, schema_registry_url=registry if is_avro else "")
+    own.send_pairs(avro_message(case) if is_avro else json_message(case))
+    match = f"offset 0, .*{re.escape(case['says'])}.*{re.escape(case['remedy'])}"
+    with pytest.raises((ConfigError, StreamError), match=match):
         own.check()
-    assert remedy in str(why.value)
 
 
 @pytest.mark.deep
 def test_avro_that_does_not_fit_goes_to_the_quarantine(make: Make, registry: str) -> None:
-    own = make(**CHANGES, schema_registry_url=registry, quarantine="true")
+    own = make(**CHANGES | NO_CITY, schema_registry_url=registry, quarantine="true")
     others = [*recorded_avro("__debezium-heartbeat.avro"), *recorded_avro("avro.transaction")]
-    own.describe(**NO_CITY)
-    own.send_pairs(AVRO_ORDER, *others, *(pair for pair, _, _ in AVRO.values()))
+    cases = sorted(CASES["avro"], key=lambda case: str(case["says"]))
+    own.send_pairs(AVRO_ORDER, *others, *map(avro_message, cases))
     own.send_pairs(recorded("lab.public.orders")[3])  # JSON, of a connector before
     (report,) = own.run()
-    assert report["quarantined"] == len(AVRO)
+    assert report["quarantined"] == len(cases)
     assert own.rows("id", "note") == [(1, "n1"), (4, None)]
-    problems = sorted(problem for _, problem, _ in AVRO.values())
     reasons = sorted(reason for reason, _ in own.quarantined())
-    assert all(map(str.startswith, reasons, problems))
-
-
-@pytest.mark.deep
-def test_keys_in_json_and_values_in_avro(make: Make, registry: str) -> None:
-    own = make(**LINES, schema_registry_url=registry)
-    own.send_pairs(*recorded_avro("valueonly.public.lines"))
-    own.run()
-    assert own.rows("order_id", "line", "qty") == [(1, "c", 2), (2, "a", 7)]
-
-
-@pytest.mark.deep
-def test_avro_without_a_registry_is_refused_in_one_line(make: Make) -> None:
-    own = make(**CHANGES)
-    own.send_pairs(AVRO_ORDER)
-    with pytest.raises(ConfigError, match="its key is Avro with schema id 1") as why:
-        own.check()
-    assert '"schema.registry.url": "http://..."' in str(why.value)
+    for reason, case in zip(reasons, cases, strict=True):
+        assert reason.startswith(case["says"])
+        assert case["remedy"] in reason
 
 
 @pytest.mark.deep
@@ -402,11 +253,9 @@ def test_a_decimal_of_more_digits_than_spark_has(make: Make, registry: str) -> N
     wide = {"source_schema": columns, "source_table": "public.wide", "quarantine": "true"}
     own = make(**CHANGES | wide, schema_registry_url=registry)
     (event,) = recorded_avro("wide.public.wide")
-    key, schema, row = event[0], *decoded(event)
-    longer = io.BytesIO()
+    schema, row = decoded(event)
     row["after"] |= {"id": 2, "w": Decimal(10) ** 40}
-    fastavro.schemaless_writer(longer, schema, row)
-    own.send_pairs(event, (key, (event[1] or b"")[:5] + longer.getvalue()))
+    own.send_pairs(event, (event[0], (event[1] or b"")[:5] + avro_bytes(schema, row)))
     own.run()
     assert own.rows("id", "w") == [(1, Decimal("1.25"))]
     ((reason, _),) = own.quarantined()
@@ -416,13 +265,16 @@ def test_a_decimal_of_more_digits_than_spark_has(make: Make, registry: str) -> N
 @pytest.mark.deep
 def test_what_does_not_fit_goes_to_the_quarantine(make: Make) -> None:
     own = make(**CHANGES, quarantine="true")
-    own.send_pairs(LATER, *(pair for pair, _, _ in MESSAGES.values()))
+    sent = [(json_message(case), case) for case in CASES["json"]]
+    own.send_pairs(recorded("lab.public.orders")[10], *(pair for pair, _ in sent))
     (report,) = own.run()
-    assert (report["rows"], report["quarantined"]) == (1 + len(MESSAGES), len(MESSAGES))
+    assert (report["rows"], report["quarantined"]) == (1 + len(sent), len(sent))
     assert own.rows("id", "city") == [(5, "Oslo")]
     reasons = {(row["kafka_key"], row["kafka_value"]): reason for reason, row in own.quarantined()}
-    for (key, value), problem, _ in MESSAGES.values():
-        assert problem in reasons[key and key.decode(), (value or b"").decode()]
+    for (key, value), case in sent:
+        reason = reasons[key and key.decode(), (value or b"").decode()]
+        assert case["says"] in reason
+        assert case["remedy"] in reason
 
 
 def without(event: Pair, column: str, lsn: int) -> Pair:
@@ -525,10 +377,20 @@ def test_a_column_that_was_added_is_null_in_older_events(
 
 
 @pytest.mark.deep
-def test_avro_without_a_column_is_refused(make: Make, registry: str) -> None:
-    own = make(**CHANGES, schema_registry_url=registry)
+@pytest.mark.parametrize(
+    ("has_registry", "problem"),
+    [
+        (True, "it has no column city, which is in"),
+        (False, 'its key is Avro with schema id 1.*"schema.registry.url": "http://..."'),
+    ],
+    ids=["no column", "no registry"],
+)
+def test_avro_that_cannot_be_a_row(
+    make: Make, registry: str, has_registry: bool, problem: str
+) -> None:
+    own = make(**CHANGES, schema_registry_url=registry if has_registry else "")
     own.send_pairs(AVRO_ORDER)
-    with pytest.raises(ConfigError, match="it has no column city, which is in"):
+    with pytest.raises(ConfigError, match=problem):
         own.check()
 
 
@@ -540,18 +402,14 @@ def avro_event(schema: Any, record: dict[str, Any], at: Any, value: Any) -> tupl
         if field["name"] == "at":
             field["type"] = at
     record["after"]["at"] = value
-    body = io.BytesIO()
-    fastavro.schemaless_writer(body, fastavro.parse_schema(json.loads(json.dumps(other))), record)
-    return other, body.getvalue()
+    return other, avro_bytes(other, record)
 
 
 @pytest.mark.deep
-def test_avro_names_the_units_of_its_times(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_avro_names_the_units_of_its_times(make: Make) -> None:
     """`timestamp.unit` is that of JSON, which has none."""
-    monkeypatch.setenv(LOGIN, "lab:secret")
-    number = int.from_bytes((AVRO_ORDER[1] or b"")[1:5], "big")
-    schema, record = json.loads(SCHEMAS[number]), decoded(AVRO_ORDER)[1]
-    schemas = {n: {"schema": text} for n, text in SCHEMAS.items()}
+    schema, record = decoded(AVRO_ORDER)
+    schemas = dict(SCHEMAS)
     values = {
         50: ("io.debezium.time.Timestamp", 1_767_261_600_123),
         51: ("io.debezium.time.MicroTimestamp", 1_767_261_600_123_000),
@@ -559,9 +417,8 @@ def test_avro_names_the_units_of_its_times(make: Make, monkeypatch: pytest.Monke
     bodies = {}
     for own_id, (name, value) in values.items():
         kind = ["null", {"type": "long", "connect.version": 1, "connect.name": name}]
-        other, bodies[own_id] = avro_event(schema, record, kind, value)
-        schemas[own_id] = {"schema": json.dumps(other)}
-    with running_registry(schemas) as url:
+        schemas[own_id], bodies[own_id] = avro_event(schema, record, kind, value)
+    with registry_of(schemas) as url:
         own = make(**CHANGES | NO_CITY, schema_registry_url=url)
         for own_id, body in bodies.items():
             own.send_pairs((AVRO_ORDER[0], HEAD + bytes([own_id]) + body))
@@ -661,29 +518,11 @@ def test_events_with_their_schema_are_read_too(make: Make) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(
-    ("changes", "key", "problem"),
-    [
-        ({"record_key": "number"}, "record.key", "names number, but source.schema has id, amount"),
-        ({"partition": "note"}, "partition", "names note, which is not in record.key"),
-        (
-            {"select": "SELECT id + 1 AS id, note, kafka_offset FROM source"},
-            "select",
-            "drops or changes id, which deletes need",
-        ),
-        (
-            {"source_schema": ""},
-            "source.schema",
-            "is missing; the topic's first messages have these columns",
-        ),
-    ],
-)
-def test_groups_that_cannot_be_right(
-    make: Make, changes: dict[str, str], key: str, problem: str
-) -> None:
-    own = make(**CHANGES | changes)
+@pytest.mark.parametrize("case", CASES["groups"])
+def test_groups_that_cannot_be_right(make: Make, case: dict[str, Any]) -> None:
+    own = make(**CHANGES | case["changes"])
     own.send_pairs(FIRST)
-    with pytest.raises(ConfigError, match=re.escape(f"key {key!r}: {problem}")):
+    with pytest.raises(ConfigError, match=re.escape(f"key {case['key']!r}: {case['problem']}")):
         own.check()
 
 

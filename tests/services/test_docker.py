@@ -82,38 +82,6 @@ def get(port: int, path: str) -> tuple[int, bytes]:
 
 
 @pytest.mark.deep
-def test_a_worker_registers_and_history_is_shown(start: Start, tmp_path: Path) -> None:
-    rpc, master, worker, history = (free_port() for _ in range(4))
-    assert healthy(master) == 1
-    first = start(
-        "master",
-        SPARK_MASTER_HOST="127.0.0.1",
-        SPARK_MASTER_PORT=str(rpc),
-        SPARK_MASTER_WEBUI_PORT=str(master),
-    )
-    other = start("history", SPARK_HISTORY_PORT=str(history))
-    wait(first, master, tmp_path / "master.log")
-    second = start(
-        "worker",
-        SPARK_MASTER_URL=f"spark://127.0.0.1:{rpc}",
-        SPARK_WORKER_CORES="1",
-        SPARK_WORKER_MEMORY="512m",
-        SPARK_WORKER_WEBUI_PORT=str(worker),
-    )
-    wait(second, worker, tmp_path / "worker.log")
-    log = tmp_path / "worker.log"
-    wait_for(lambda: json.loads(get(master, "/json/")[1])["workers"], 60, "a worker", f"see {log}")
-    workers = json.loads(get(master, "/json/")[1])["workers"]
-    assert [
-        (registered["cores"], registered["memory"], registered["state"]) for registered in workers
-    ] == [(1, 512, "ALIVE")]
-    wait(other, history, tmp_path / "history.log")
-    assert get(history, "/api/v1/applications") == (200, b"[ ]")
-    # In the foreground: what the container runs is Java itself, and a signal reaches it.
-    assert "java" in psutil.Process(first.pid).name()
-
-
-@pytest.mark.deep
 def test_driver_and_executor_as_kubernetes_starts_them(start: Start, tmp_path: Path) -> None:
     """Without Kubernetes: a master that has no worker, so that the job waits for this executor."""
     rpc, web, port = (free_port() for _ in range(3))
@@ -227,19 +195,6 @@ def test_kafkas_data_are_in_its_volume(tmp_path: Path) -> None:
     properties = dict(line.split("=", 1) for line in lines if "=" in line)
     assert Path(properties.get("log.dirs", "/tmp/kafka-logs")) == volume
     assert (volume / "meta.properties").is_file()
-
-
-@pytest.mark.deep
-def test_jupyterlab_asks_for_its_token(start: Start, tmp_path: Path) -> None:
-    port = free_port()
-    with_token = {"JUPYTER_HOST": "127.0.0.1", "JUPYTER_PORT": str(port), "JUPYTER_TOKEN": "abc"}
-    # Started by root in a test; in the image it is not.
-    process = start("jupyterlab", "--allow-root", **with_token)
-    wait(process, port, tmp_path / "jupyterlab.log")
-    assert get(port, "/api/contents")[0] == 403
-    status, body = get(port, "/api/contents?token=abc")
-    assert status == 200
-    assert b"02_write_hudi_stream.ipynb" in body
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from services.test_s3 import OnS3
 from unit.handmade import HandMade
 
 from hudi_inspect import inspect
@@ -20,13 +18,9 @@ CHAIN = "AWS_PROFILE and AWS_SHARED_CREDENTIALS_FILE, or AWS_ACCESS_KEY_ID and i
 
 
 @pytest.fixture
-def bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def bucket(used: S3Server) -> Iterator[Path]:
     """The bucket's folder: the server's objects are plain files."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in s3.env().items():
-        monkeypatch.setenv(name, value)
-    folder = s3.log.parent / "data" / "hudilab"
+    folder = used.log.parent / "data" / "hudilab"
     yield folder
     shutil.rmtree(folder / "looked_at", ignore_errors=True)
 
@@ -92,21 +86,3 @@ def test_a_wrong_secret(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a-secret" not in message
     assert message.startswith("cannot read bucket 'hudilab': ")
     assert message.endswith(f"fix {CHAIN}, then try again: hudi-inspect TABLE")
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_a_table_that_a_stream_wrote_on_s3(
-    tmp_path: Path, s3: S3Server, bucket: Path, table_type: str
-) -> None:
-    run = OnS3(tmp_path / table_type, s3, batches=6, table_type=table_type)
-    run.finish()
-    properties = next((bucket / table_type).rglob("hoodie.properties"))
-    uri = f"s3://hudilab/{properties.parents[1].relative_to(bucket)}"
-    snapshot = inspect(uri, count=True)
-    assert snapshot.table.rows == run.rows
-    assert snapshot.writers[0].number == run.batches - 1
-    local = inspect(str(properties.parents[1]))
-    # S3 has times of whole seconds.
-    assert snapshot.instants == [replace(one, touched=one.touched // 1) for one in local.instants]
-    assert snapshot.table.bytes == local.table.bytes

@@ -2,79 +2,39 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime, time
 from decimal import Decimal
-from functools import partial
-from pathlib import Path
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from cases import read_cases
+from confluent_kafka import Producer
 from kills import read_batches
-from pyspark.sql import SparkSession
 from refusals import refused
-from running import end_jvm, folder
-from services.own_topic import Own, as_json
-from services.registries import running_registry
+from running import folder
+from services.avro import confluent
+from services.own_topic import Make, as_json, daily_and_deep, delete_records
+from services.registries import registry_of
 
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import ConfigError, StreamError
-from hudilab.settings import Settings
-from hudilab_jobs.kafka.connection import Access
-from hudilab_jobs.kafka.registry import LOGIN
-from hudilab_spark.session import open_session
-
-Make = Callable[..., Own]
-
-
-@pytest.fixture(scope="module")
-def spark(settings: Settings) -> Iterator[SparkSession]:
-    session = open_session(settings, app="messages", groups=("core", "kafka", "avro"))
-    yield session
-    end_jvm(session)
-
-
-@pytest.fixture
-def make(spark: SparkSession, tmp_path: Path, settings: Settings, kafka: Access) -> Make:
-    return partial(Own, spark, tmp_path, settings.home, kafka)
-
 
 LONG = struct.Struct(">q").pack
 ODD = "id BIGINT, tags ARRAY<INT>, at TIMESTAMP"
-# A value, and the row that it becomes or what is wrong with it.
-VALUES: list[tuple[bytes, int | str]] = [
-    (b'{"id":1,"tags":[1,2],"at":"2026-01-01T00:00:00Z"}', 1),
-    (b' {"tags":null,"id":2,"more":{"a":[[[1]]]}} ', 2),
-    (b'\xef\xbb\xbf{"id":3}', 3),
-    (b'{"id":6}{"id":7}', "not one JSON object"),
-    (b'{"id":4} trailing', "not one JSON object"),
-    (b'[{"id":8},{"id":9}]', "not one JSON object"),
-    (b'[{"id":8}]', "not one JSON object"),
-    (b'{"ID":5}', "other capitals"),
-    (b'{"id":5,"id":6}', "it repeats a key, or spells it with other capitals"),
-    (b'{"id":5,"at":1767225600000}', "1767225600000"),
-    (b'{"id":5,"at":"noon"}', "noon"),
-    (b'{"id":5,"tags":["x"]}', 'column tags has ["x"], which is not'),
-    (b'{"id":5,"tags":[99999999999]}', "column tags has [99999999999], which is not"),
-    (b'{"id":"five"}', 'column id has "five", which is not'),
-    (b'{"id":"a; b"}', 'column id has "a; b", which is not BIGINT; '),
-    (b"null", "source.schema"),
-    (b"7", "source.schema"),
-    (b"", "empty"),
-    (b" \n", "empty"),
-    (b"{", "not one JSON object"),
-    (b'{"id":5,"at":' + b"[" * 3000, "not one JSON object"),
-    (b'{"id":5,"city":"M\xfcller"}', "not UTF-8"),
-    (b'{"city":"Oslo"}', "record key (id) is null"),
-]
+CASES = read_cases(__file__)
+
+
+def value_of(case: dict[str, Any]) -> bytes:
+    """Return a message's value; its text may end in many brackets."""
+    if "hex" in case:
+        return bytes.fromhex(case["hex"])
+    text: str = case["value"] + "[" * case.get("brackets", 0)
+    return text.encode()
 
 
 @pytest.mark.deep
@@ -83,15 +43,16 @@ VALUES: list[tuple[bytes, int | str]] = [
 )
 def test_odd_json_is_stored_right_or_quarantined_with_its_text(make: Make, select: str) -> None:
     own = make(source_schema=ODD, quarantine="true", select=select)
-    own.send(*(value for value, _ in VALUES))
+    sent = [(value_of(case), case) for case in CASES["values"]]
+    own.send(*(value for value, _ in sent))
     (report,) = own.run()
-    good = [right for _, right in VALUES if isinstance(right, int)]
-    assert (report["rows"], report["quarantined"]) == (len(VALUES), len(VALUES) - len(good))
+    good = [case["id"] for _, case in sent if "id" in case]
+    assert (report["rows"], report["quarantined"]) == (len(sent), len(sent) - len(good))
     assert [row[0] for row in own.rows("id", "kafka_offset")] == good
     rows = own.quarantined()
-    expected = [(n, *pair) for n, pair in enumerate(VALUES) if isinstance(pair[1], str)]
-    for (reason, row), (offset, value, problem) in zip(rows, expected, strict=True):
-        assert str(problem) in reason
+    expected = [(n, *pair) for n, pair in enumerate(sent) if "reason" in pair[1]]
+    for (reason, row), (offset, value, case) in zip(rows, expected, strict=True):
+        assert case["reason"] in reason
         assert row["kafka_offset"] == offset
         if "record key" in reason and select:  # the query's row: the message could be read
             continue
@@ -108,15 +69,18 @@ def test_odd_json_is_stored_right_or_quarantined_with_its_text(make: Make, selec
             "it has a byte that is not UTF-8",
             marks=pytest.mark.deep,
         ),
+        pytest.param(b'{"id":"seven"}', 'column id has "seven"', marks=pytest.mark.deep),
     ],
 )
 def test_odd_json_is_refused_by_its_place(make: Make, value: bytes, problem: str) -> None:
     own = make(select="SELECT id, kafka_offset FROM source WHERE id > 10")
     own.send(*as_json({"id": 1}), value)
-    place = f"topic {own.topic}, partition "
+    named = (str(own.file), "group 'pipeline.own'", "key 'value.format'", f"topic {own.topic}, ")
     remedy = '"quarantine": "true"'
-    with refused(ConfigError, place, ", offset 1, key one partition: ", problem, remedy=remedy):
+    with refused(ConfigError, *named, ", offset 1, key one partition: ", problem, remedy=remedy):
         own.check()
+    with pytest.raises(StreamError, match=f"topic {own.topic}, .*resumes from its checkpoint"):
+        own.run()
 
 
 def test_the_unit_of_times_that_are_numbers(make: Make) -> None:
@@ -232,35 +196,11 @@ def test_an_initial_load_deletes_nothing(make: Make) -> None:
     assert own.rows("kafka_key") == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "key", "problem"),
-    [
-        ({"record_key": "name"}, "tombstones", "delete needs record.key kafka_key, but it is name"),
-        ({"ordering": "kafka_timestamp"}, "tombstones", "delete needs ordering kafka_offset"),
-        ({"operation": "insert"}, "tombstones", "delete needs operation upsert, but it is insert"),
-        ({"partition": "name"}, "tombstones", "delete needs partition kafka_partition"),
-        (
-            {"select": "SELECT kafka_key, amount FROM source"},
-            "select",
-            "drops or changes kafka_offset",
-        ),
-        (
-            {"select": "SELECT upper(kafka_key) AS kafka_key, kafka_offset FROM source"},
-            "select",
-            "drops or changes kafka_key, which deletes need",
-        ),
-        (
-            {"tombstones": "", "value_schema_id": "3"},
-            "value.schema.id",
-            "is for Confluent's messages, but value.format is json",
-        ),
-    ],
-)
-def test_groups_that_contradict_themselves(
-    make: Make, changes: dict[str, str], key: str, problem: str
-) -> None:
-    own = make(**BY_KEY | changes)
-    with pytest.raises(ConfigError, match=f"{own.file}: .*{re.escape(f'key {key!r}: {problem}')}"):
+@pytest.mark.parametrize("case", CASES["groups"])
+def test_groups_that_contradict_themselves(make: Make, case: dict[str, Any]) -> None:
+    own = make(**BY_KEY | case["changes"])
+    named = f"key {case['key']!r}: {case['problem']}"
+    with pytest.raises(ConfigError, match=f"{own.file}: .*{re.escape(named)}"):
         own.check()
 
 
@@ -318,17 +258,12 @@ SALES = [
 
 
 def framed(number: int, row: Mapping[str, Any]) -> bytes:
-    value = io.BytesIO()
-    fastavro.schemaless_writer(value, SCHEMAS[number], row)
-    return b"\0" + number.to_bytes(4, "big") + value.getvalue()
+    return confluent(number, SCHEMAS[number], row)
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A schema registry with a login."""
-    monkeypatch.setenv(LOGIN, "lab:secret")
-    answers = {number: {"schema": json.dumps(schema)} for number, schema in SCHEMAS.items()}
-    with running_registry(answers) as url:
+def registry() -> Iterator[str]:
+    with registry_of(SCHEMAS) as url:
         yield url
 
 
@@ -367,100 +302,32 @@ def test_each_message_is_read_with_the_schema_that_wrote_it(
     assert texts == [value.hex().upper() if value else None for value in bad]
 
 
-def decimal(precision: int, scale: int) -> dict[str, Any]:
-    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+READ: dict[str, Callable[[str], Any]] = {
+    "decimal": Decimal,
+    "timestamp": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "time": time.fromisoformat,
+    "bytes": bytes.fromhex,
+}
 
 
-def logical(name: str, kind: str = "long") -> dict[str, Any]:
-    return {"type": kind, "logicalType": name}
+def typed(value: Any) -> Any:
+    """Return a value of a case: {"decimal": "1.50"} is one that JSON has not."""
+    if isinstance(value, list):
+        return [typed(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    for kind, read in READ.items():
+        if value.keys() == {kind}:
+            return read(value[kind])
+    return {name: typed(item) for name, item in value.items()}
 
 
-def many(kind: Any) -> dict[str, Any]:
-    return {"type": "array", "items": ["null", kind]}
-
-
-def inner(kind: Any, **more: Any) -> dict[str, Any]:
-    """Return a record of one field; `name` is the record's name."""
-    field = {"name": "part", "type": kind}
-    return {"type": "record", "name": more["name"], "fields": [*more.get("before", ()), field]}
-
-
-def enum(*symbols: str, **more: Any) -> dict[str, Any]:
-    return {"type": "enum", "name": "color", "symbols": [*symbols], **more}
-
-
-MILLIS, MICROS = logical("timestamp-millis"), logical("timestamp-micros")
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-HALF = NOON.replace(microsecond=123000)
-D = Decimal
-EXTRA_FIELD = [{"name": "more", "type": "long"}]
-# Writer's type, reader's type, a value, and what is stored or why it is not.
-EVOLVED: list[tuple[Any, Any, Any, Any]] = [
-    (MILLIS, MICROS, HALF, HALF),
-    (MICROS, MILLIS, NOON.replace(microsecond=1), NOON.replace(microsecond=1)),
-    (logical("timestamp-nanos"), MICROS, 1, "is long (timestamp-nanos), and source.schema has"),
-    ("long", MILLIS, 1, "is long, and source.schema has"),
-    (MILLIS, "long", NOON, "is long (timestamp-millis), and source.schema has"),
-    (logical("local-timestamp-millis"), MILLIS, NOON, "and source.schema has"),
-    (logical("date", "int"), "int", date(2026, 1, 1), "is int (date), and source.schema has"),
-    ("int", logical("date", "int"), 5, "is int, and source.schema has"),
-    (logical("time-millis", "int"), "long", time(12), "is int (time-millis), and"),
-    (logical("time-millis", "int"), logical("time-micros"), time(12), "is int (time-millis), and"),
-    (decimal(12, 4), decimal(12, 2), D("12.3456"), "is 12.3456, which DECIMAL(12,2) cannot hold"),
-    (decimal(12, 4), decimal(12, 2), D("12.34"), D("12.34")),
-    (decimal(12, 2), decimal(14, 4), D("-12.34"), D("-12.3400")),
-    (decimal(12, 0), decimal(5, 2), D(1234), "is 1234, which DECIMAL(5,2) cannot hold"),
-    (decimal(12, 2), decimal(5, 2), D("123.45"), D("123.45")),
-    (decimal(12, 2), decimal(5, 2), D("1234.56"), "does not fit"),
-    (decimal(38, 2), decimal(38, 10), D(10) ** 35, "cannot hold"),
-    (decimal(40, 4), decimal(38, 2), D(1), "is bytes (decimal, 40, 4), and source.schema has"),
-    ("bytes", decimal(5, 2), b"1", "is bytes, and source.schema has bytes (decimal, 5, 2)"),
-    (decimal(5, 2), "bytes", D(1), "is bytes (decimal, 5, 2), and source.schema has"),
-    (many(decimal(5, 1)), many(decimal(5, 2)), [D("1.5"), None], [D("1.50"), None]),
-    (many(decimal(5, 2)), many(decimal(5, 1)), [D("1.25")], "[1.25], which ARRAY<DECIMAL(5,1)>"),
-    ({"type": "map", "values": MILLIS}, {"type": "map", "values": MICROS}, {"a": HALF}, HALF),
-    (
-        inner(decimal(9, 3), name="a", before=EXTRA_FIELD),
-        inner(decimal(9, 2), name="a"),
-        {"more": 1, "part": D("1.230")},
-        {"part": D("1.23")},
-    ),
-    (
-        inner(MILLIS, name="b"),
-        inner("long", name="b"),
-        {"part": NOON},
-        ".part is long (timestamp-millis), and source.schema has long",
-    ),
-    (["null", MILLIS], [MICROS, "null"], HALF, HALF),
-    ("int", "long", 2**31 - 1, 2**31 - 1),
-    ("int", "float", 2**24, float(2**24)),
-    ("int", "float", 2**24 + 1, "is 16777217, which FLOAT cannot hold"),
-    ("int", "double", 2**31 - 1, float(2**31 - 1)),
-    ("long", "double", -(2**53), -float(2**53)),
-    ("long", "double", 2**53 + 1, "is 9007199254740993, which DOUBLE cannot hold"),
-    ("long", "double", -(2**63), "which DOUBLE cannot hold"),
-    ("long", "float", 2**24 + 1, "which FLOAT cannot hold"),
-    (["null", "long"], ["null", "double"], 2**63 - 1, "which DOUBLE cannot hold"),
-    ("float", "double", 0.5, 0.5),
-    ("string", "bytes", "é", "é".encode()),
-    ("bytes", "string", "é".encode(), "é"),
-    ("bytes", "string", b"\xff", "cannot hold"),
-    (logical("uuid", "string"), "string", "a" * 36, "a" * 36),
-    (enum("RED", "BLUE"), enum("BLUE", "RED"), "BLUE", "BLUE"),
-    (enum("RED", "BLUE"), enum("RED", "OTHER", default="OTHER"), "BLUE", "does not fit"),
-    (enum("RED", "BLUE"), enum("RED", "OTHER", default="OTHER"), "RED", "RED"),
-    ("string", "long", "1", "does not fit"),
-]
-
-
-def test_each_type_of_another_schema_is_converted_exactly_or_refused(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(LOGIN, "lab:secret")
+def test_each_type_of_another_schema_is_converted_exactly_or_refused(make: Make) -> None:
     reader = avro(("id", "long"))
     schemas, messages = {}, []
-    for n, (wrote, wanted, value, _) in enumerate(EVOLVED):
-        name, texts = f"f{n}", [json.dumps(kind) for kind in (wrote, wanted)]
+    for n, case in enumerate(CASES["evolved"]):
+        name, texts = f"f{n}", [json.dumps(case[kind]) for kind in ("wrote", "wanted")]
         for used in ("a", "b", "color"):  # a schema may have a name once
             old, new = (f'"name": "{used}{number}"' for number in ("", n))
             texts = [text.replace(old, new) for text in texts]
@@ -468,12 +335,8 @@ def test_each_type_of_another_schema_is_converted_exactly_or_refused(
         kind = json.loads(texts[1])
         rest = [part for part in kind if part != "null"] if isinstance(kind, list) else [kind]
         reader["fields"].append({"name": name, "type": ["null", *rest], "default": None})
-        body = io.BytesIO()
-        parsed = fastavro.parse_schema(json.loads(json.dumps(schemas[n])))
-        fastavro.schemaless_writer(body, parsed, {"id": n, name: value})
-        messages.append(b"\0" + n.to_bytes(4, "big") + body.getvalue())
-    answers = {n: {"schema": json.dumps(schema)} for n, schema in schemas.items()}
-    with running_registry(answers) as url:
+        messages.append(confluent(n, schemas[n], {"id": n, name: typed(case["value"])}))
+    with registry_of(schemas) as url:
         keys = {"value_format": "avro-confluent", "source_schema": json.dumps(reader)}
         own = make(**keys, schema_registry_url=url, quarantine="true")
         own.send(*messages)
@@ -482,35 +345,15 @@ def test_each_type_of_another_schema_is_converted_exactly_or_refused(
     rows = {row["id"]: row for row in pa.Table.from_batches(read_batches(place)).to_pylist()}
     refused = {int(row["kafka_offset"]): reason for reason, row in own.quarantined()}
     assert len(rows) > 15
-    for n, (_, _, _, expected) in enumerate(EVOLVED):
+    for n, case in enumerate(CASES["evolved"]):
         if n in refused:
-            assert isinstance(expected, str), (n, refused[n])
-            assert expected in refused[n], n
-            assert expected == "does not fit" or f"f{n}" in refused[n]
+            assert case["refused"] in refused[n], n
+            assert case["refused"] == "does not fit" or f"f{n}" in refused[n]
             continue
         stored = rows[n][f"f{n}"]
         if isinstance(stored, list) and isinstance(stored[0], tuple):
             stored = stored[0][1]  # of a map
-        assert stored == expected, n
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("kind", ["avro", "avro-confluent"])
-def test_a_message_that_is_longer_than_its_schema_is_refused(make: Make, kind: str) -> None:
-    """Another schema wrote it: the first fields only look right."""
-    own = make(
-        value_format=kind,
-        source_schema=json.dumps(FIRST),
-        quarantine="true",
-        value_schema_id="2" if kind == "avro-confluent" else "",
-    )
-    head = 0 if kind == "avro-confluent" else 5
-    row = {"id": 1, "cents": 5, "amount": 0, "city": "x"}
-    own.send(framed(2, row)[head:], framed(2, row | {"amount": 3, "city": "abc"})[head:])
-    own.run()
-    assert [reason.rpartition("it ")[2] for reason, _ in own.quarantined()] == [
-        "cannot be read as Avro with source.schema; fix the schema"
-    ] * 2
+        assert stored == typed(case["stored"]), n
 
 
 @pytest.mark.deep
@@ -525,28 +368,11 @@ def test_without_a_registry_the_ids_are_given(make: Make) -> None:
     assert own.rows("id", "amount") == [(1, 250), (7, 250)]
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({}, "key 'value.schema.id': is missing; the first messages of topic {} have schema id 1"),
-        ({"schema_registry_url": "http://127.0.0.1:9"}, "http://127.0.0.1:9/schemas/ids/1 ("),
-        (
-            {"schema_registry_url": "http://127.0.0.1:9", "value_schema_id": "1"},
-            "key 'value.schema.id': is not needed with schema.registry.url",
-        ),
-        (
-            {"value_schema_id": "1", "source_schema": '"long"'},
-            "key 'source.schema': it is not an Avro record",
-        ),
-        ({"value_schema_id": "2"}, ", offset 0, key one partition: its schema id is 1, which"),
-    ],
-)
-def test_ids_and_registries_that_are_missing(
-    make: Make, changes: dict[str, str], problem: str
-) -> None:
-    own = make(**CONFLUENT | changes)
+@pytest.mark.parametrize("case", CASES["ids"])
+def test_ids_and_registries_that_are_missing(make: Make, case: dict[str, Any]) -> None:
+    own = make(**CONFLUENT | case["changes"])
     own.send(framed(*SALES[0]))
-    with pytest.raises(Exception, match=re.escape(problem.format(own.topic))):
+    with pytest.raises(Exception, match=re.escape(case["problem"].format(own.topic))):
         own.check()
 
 
@@ -579,31 +405,7 @@ MOVED = {"source_schema": "id STRING, amount INT"}
 GROWN = "'topic.name': .* has 4 partitions, and had 2: keys move to new partitions"
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"select": "SELECT id, amount, kafka_offset * 2 AS seq FROM source", "ordering": "seq"},
-        pytest.param({}, marks=pytest.mark.deep),
-        pytest.param(
-            {
-                "select": "SELECT *, 'p' || kafka_partition AS part FROM source",
-                "partition": "part",
-                "ordering": "amount",
-            },
-            marks=pytest.mark.deep,
-        ),
-        pytest.param({"record_key": "kafka_key", "tombstones": "delete"}, marks=pytest.mark.deep),
-        pytest.param(
-            {
-                "select": "SELECT s.*, s.kafka_offset AS seq FROM source s "
-                "JOIN VALUES ('a') AS known(k) ON s.id = known.k",
-                "ordering": "seq",
-                "quarantine": "true",
-            },
-            marks=pytest.mark.deep,
-        ),
-    ],
-)
+@pytest.mark.parametrize("changes", daily_and_deep(CASES["partitions_refused"]))
 def test_more_partitions_are_refused_if_offsets_order_the_rows(
     make: Make, changes: dict[str, str]
 ) -> None:
@@ -620,24 +422,11 @@ def test_more_partitions_are_refused_if_offsets_order_the_rows(
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"ordering": "amount"},
-        {"operation": "insert"},
-        {"record_key": "kafka_partition, id"},
-        {
-            "select": "SELECT s.*, known.k FROM source s "
-            "JOIN VALUES ('a'), ('b') AS known(k) ON s.id = known.k",
-            "ordering": "kafka_timestamp",
-        },
-    ],
-    ids=["another column", "rows that never change", "keys of a partition", "a query that joins"],
-)
+@pytest.mark.parametrize("case", CASES["partitions_read"], ids=lambda case: case["case"])
 def test_more_partitions_are_read_if_offsets_order_nothing(
-    make: Make, changes: dict[str, str]
+    make: Make, case: dict[str, Any]
 ) -> None:
-    own = make(**MOVED | changes)
+    own = make(**MOVED | case["changes"])
     own.send_pairs(*values(1, "a"))
     own.run()
     own.add_partitions(4)
@@ -691,10 +480,7 @@ def test_messages_that_retention_deletes(make: Make) -> None:
     own.send(*as_json({"id": 1}))
     own.run()
     own.send(*as_json({"id": 2}, {"id": 3}))
-    parts = [TopicPartition(own.topic, number, -1) for number in (0, 1)]
-    admin = AdminClient(own.kafka.client_options())
-    for future in admin.delete_records(parts).values():
-        future.result(30)
+    delete_records(own.kafka, own.topic, [-1, -1])
     remedy = 'resume without the lost messages: "source.options": "failOnDataLoss=false"'
     with pytest.raises(StreamError, match=f"messages of topic {own.topic} were deleted.*{remedy}"):
         own.run()

@@ -20,6 +20,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from refusals import refused
 from running import end_jvm, start_program
+from unit.hudilab.settings_files import group, own_pipeline, write
 
 from hudi_sink.hive_sync import Catalog
 from hudi_sink.metastore import trouble
@@ -144,9 +145,9 @@ class Feed:
 
 
 def uri(settings: Settings) -> str:
-    group = settings.group(METASTORE_GROUP, Hive)
-    assert group is not None
-    return group.uri
+    hive = settings.group(METASTORE_GROUP, Hive)
+    assert hive is not None
+    return hive.uri
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -202,22 +203,18 @@ def test_values_of_partitions_are_right_by_name(
         assert ask(f"SELECT id FROM real_life WHERE city = '{city}'") == [[id]]
     # A limit of Hudi 1.2: the metastore itself has the values as they stand in paths.
     assert ["city=a%3Ab"] in ask("SHOW PARTITIONS real_life")
-
-
-@pytest.mark.deep
-def test_two_columns_and_none(spark: SparkSession, settings: Settings, ask: Ask) -> None:
     both = Feed(spark, settings, "two_columns", partition=("city", "day"))
     both.columns += ", day DATE"
     both.put((1, "oslo"), (2, "a:b"), day="2026-01-01")
     both.run()
-    none = Feed(spark, settings, "no_columns", partition=())
-    none.put((1, "oslo"), (2, "rome"))
-    none.run()
     assert ask("SELECT id, city, string(day) FROM two_columns ORDER BY id") == [
         [1, "oslo", "2026-01-01"],
         [2, "a:b", "2026-01-01"],
     ]
     assert ask("SELECT id FROM two_columns WHERE day = DATE '2026-01-01' AND city = 'a:b'") == [[2]]
+    none = Feed(spark, settings, "no_columns", partition=())
+    none.put((1, "oslo"), (2, "rome"))
+    none.run()
     assert ask("SELECT count(*) FROM no_columns") == [[2]]
 
 
@@ -308,7 +305,6 @@ def test_a_job_registers_its_table_when_it_is_started_again(
     data = tmp_path / "data"
     data.mkdir()
     (data / "a.csv").write_text("id,city,seen\n1,oslo,2026-01-01 00:00:00\n")
-    groups = json.loads((settings.conf_dir / "application_properties.json").read_text())
     pipeline = {
         "source.format": "csv",
         "source.path": str(data),
@@ -318,17 +314,12 @@ def test_a_job_registers_its_table_when_it_is_started_again(
         "partition": "city",
         "ordering": "seen",
     }
-    groups += [{"PropertyGroupId": "pipeline.own", "PropertyMap": pipeline}]
-    conf, home = tmp_path / "conf", tmp_path / "home"
-    conf.mkdir()
-    for file in ("spark-defaults.conf", "hudi-defaults.conf", "log4j2.properties", "local"):
-        (conf / file).symlink_to(settings.conf_dir / file)
+    home = tmp_path / "home"
+    env = own_pipeline(home, pipeline)
 
     def run(uri: str) -> tuple[str, str]:
-        properties = {"uri": uri, "database.name": "own"}
-        hive = {"PropertyGroupId": "metastore", "PropertyMap": properties}
-        (conf / "application_properties.json").write_text(json.dumps([*groups, hive]))
-        env = {"HUDILAB_CONF": str(conf), "HUDILAB_HOME": str(home)}
+        hive = group("metastore", {"uri": uri, "database.name": "own"})
+        write(home / "conf", [group(), group("pipeline.own", pipeline), hive])
         command = ("-m", "hudilab_jobs.stream", "own", "--available-now")
         program = start_program(*command, env=env, cwd="/")
         out, err = program.communicate(timeout=120)

@@ -86,14 +86,6 @@ def test_without_the_jar_the_class_is_missing(settings: Settings) -> None:
         assert "could not be found" in text or "LoginException" in text
 
 
-# The handshake below loads the same classes, and gets further.
-@pytest.mark.deep
-def test_with_the_jar_only_the_connection_fails(settings: Settings) -> None:
-    options = spark_options_of(settings, f"127.0.0.1:{process.free_port()}", "msk")
-    for text in (options["driver"], options["executor"]):
-        assert "TimeoutException" in text
-
-
 @pytest.mark.deep
 def test_the_handshake_reaches_a_broker_that_has_no_iam(settings: Settings, secure: Broker) -> None:
     trust = {

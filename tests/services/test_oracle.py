@@ -5,50 +5,30 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 import pytest
+from cases import read_cases
 from kills import read_batches
-from pyspark.sql import SparkSession
-from running import end_jvm, folder
-from services.own_topic import Own
-from services.registries import running_registry
+from running import folder
+from services.avro import confluent
+from services.own_topic import Make, Own
+from services.registries import registry_of
 from values import REFUSED, Spelling, equal, json_spelling, mostly
-
-from hudilab.settings import Settings
-from hudilab_jobs.kafka.connection import Access
-from hudilab_jobs.kafka.registry import LOGIN
-from hudilab_spark.session import open_session
 
 pytestmark = pytest.mark.deep
 ROWS = 10_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-Make = Callable[..., Own]
 Row = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def spark(settings: Settings) -> Iterator[SparkSession]:
-    session = open_session(settings, app="oracle", groups=("core", "kafka", "avro"))
-    yield session
-    end_jvm(session)
-
-
-@pytest.fixture
-def make(spark: SparkSession, tmp_path: Path, settings: Settings, kafka: Access) -> Make:
-    return partial(Own, spark, tmp_path, settings.home, kafka)
 
 
 def stored_rows(own: Own) -> dict[int, Row]:
@@ -81,67 +61,16 @@ def same(stored: Any, sent: Any) -> bool:
 # ---- Avro
 
 
-def logical(name: str, kind: str = "long", **more: int) -> Row:
-    return {"type": kind, "logicalType": name, **more}
-
-
-def decimal(precision: int, scale: int) -> Row:
-    return logical("decimal", "bytes", precision=precision, scale=scale)
-
-
-def part(amount: Any, at: Any) -> Row:
-    fields = [{"name": "amount", "type": amount}, {"name": "at", "type": at}]
-    return {"type": "record", "name": "part", "fields": fields}
-
-
-def enum(*symbols: str, **more: str) -> Row:
-    return {"type": "enum", "name": "color", "symbols": [*symbols], **more}
-
-
-MILLIS, MICROS = logical("timestamp-millis"), logical("timestamp-micros")
-DECIMALS = [decimal(10, 2), decimal(14, 4), decimal(12, 0), decimal(20, 6), decimal(6, 2)]
-TIMES = [MILLIS, MICROS]
+CASES = read_cases(__file__)
 # The reader's type of each field, types of writers that may fit it, and others that don't.
-FIELDS: dict[str, tuple[Any, list[Any], list[Any]]] = {
-    "amount": (decimal(14, 4), DECIMALS, ["bytes"]),
-    "price": (["null", decimal(9, 2)], [*DECIMALS, ["null", *DECIMALS[:1]]], ["bytes"]),
-    "at": (MICROS, TIMES, ["long", logical("timestamp-nanos")]),
-    "seen": (["null", MILLIS], [*TIMES, ["null", MICROS], [MILLIS, "null"]], ["long", "int"]),
-    "day": (logical("date", "int"), [logical("date", "int")], ["int"]),
-    "number": ("long", ["int", "long"], [MILLIS, logical("time-micros"), logical("date", "int")]),
-    "ratio": ("double", ["double", "float", "int", "long"], [MICROS]),
-    "small": (["null", "float"], ["float", "int", "long", ["null", "int"]], []),
-    "text": ("string", ["string", "bytes", logical("uuid", "string")], []),
-    "blob": ("bytes", ["bytes", "string"], [decimal(9, 2)]),
-    "many": (
-        {"type": "array", "items": ["null", decimal(9, 2)]},
-        [{"type": "array", "items": kind} for kind in (decimal(9, 1), ["null", decimal(9, 3)])],
-        [{"type": "array", "items": "bytes"}],
-    ),
-    "named": (
-        {"type": "map", "values": MICROS},
-        [{"type": "map", "values": kind} for kind in TIMES],
-        [{"type": "map", "values": "long"}],
-    ),
-    "part": (
-        part(decimal(9, 3), ["null", MICROS]),
-        [part(kind, at) for kind in DECIMALS[:2] for at in TIMES],
-        [part(decimal(9, 3), "long")],
-    ),
-    "color": (
-        enum("RED", "GREEN", "OTHER", default="OTHER"),
-        [enum("GREEN", "RED", "OTHER"), enum("RED", "BLUE", "GREEN")],
-        ["string"],
-    ),
-    "added": (["null", decimal(9, 2)], DECIMALS[:1], []),
-}
+FIELDS = CASES["avro"]
 READER = {
     "type": "record",
     "name": "row",
     "fields": [
         {"name": "id", "type": "long"},
-        *({"name": name, "type": kinds[0]} for name, kinds in FIELDS.items() if name != "added"),
-        {"name": "added", "type": FIELDS["added"][0], "default": None},
+        *({"name": n, "type": kinds["reader"]} for n, kinds in FIELDS.items() if n != "added"),
+        {"name": "added", "type": FIELDS["added"]["reader"], "default": None},
     ],
 }
 
@@ -149,8 +78,9 @@ READER = {
 def writer(chance: random.Random) -> Row:
     """Return another version of the schema."""
     fields: list[Row] = [{"name": "id", "type": "long"}]
-    for name, (_, kinds, others) in FIELDS.items():
-        kind = chance.choice(others if others and chance.random() < 0.02 else kinds)
+    for name, kinds in FIELDS.items():
+        wrong = kinds["others"] and chance.random() < 0.02
+        kind = chance.choice(kinds["others" if wrong else "writers"])
         if name != "added" or chance.random() < 0.5:
             fields.append({"name": name, "type": kind})
         if chance.random() < 0.2:
@@ -198,8 +128,7 @@ def value_of(kind: Any, chance: random.Random) -> Any:
     return plain[name]()
 
 
-def test_avro_of_many_versions_of_a_schema(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(LOGIN, "lab:secret")
+def test_avro_of_many_versions_of_a_schema(make: Make) -> None:
     chance = random.Random(20_261_129)
     versions = {n: writer(chance) for n in range(1, 21)}
     parsed = {n: fastavro.parse_schema(json.loads(json.dumps(v))) for n, v in versions.items()}
@@ -209,11 +138,9 @@ def test_avro_of_many_versions_of_a_schema(make: Make, monkeypatch: pytest.Monke
         version = chance.choice([*versions])
         row = {f["name"]: value_of(f["type"], chance) for f in versions[version]["fields"]}
         row["id"] = number
-        body = io.BytesIO()
-        fastavro.schemaless_writer(body, parsed[version], row)
-        messages.append(b"\0" + version.to_bytes(4, "big") + body.getvalue())
+        messages.append(confluent(version, parsed[version], row))
         sent.append(row)
-    with running_registry({n: {"schema": json.dumps(v)} for n, v in versions.items()}) as url:
+    with registry_of(versions) as url:
         keys = {"value_format": "avro-confluent", "source_schema": json.dumps(READER)}
         own = make(**keys, schema_registry_url=url, quarantine="true", messages_per_batch="4000")
         own.send(*messages)
@@ -232,21 +159,7 @@ def test_avro_of_many_versions_of_a_schema(make: Make, monkeypatch: pytest.Monke
 
 # ---- Debezium's JSON
 
-KINDS = {
-    "amount": "DECIMAL(10,2)",
-    "wide": "DECIMAL(38,2)",
-    "fine": "DECIMAL(38,18)",
-    "at": "TIMESTAMP",
-    "day": "DATE",
-    "ok": "BOOLEAN",
-    "name": "STRING",
-    "n": "INT",
-    "l": "BIGINT",
-    "d": "DOUBLE",
-    "r": "FLOAT",
-    "b": "BINARY",
-    "tags": "ARRAY<STRING>",
-}
+KINDS = CASES["debezium"]
 UNSENT = "__debezium_unavailable_value"
 
 

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import fastavro
 import pytest
+from cases import read_cases
 from commands import hudilab
-from pyspark.sql import SparkSession
 from refusals import assert_refusal, refused
-from running import end_jvm
-from services.own_topic import Own, as_json
+from services.avro import avro_bytes
+from services.own_topic import Make, as_json
 
-from hudilab.errors import ConfigError, StreamError
+from hudilab.errors import ConfigError
 from hudilab.settings import Settings
 from hudilab_cli.servers.kafka import Broker
-from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.topics import create_topics
-from hudilab_spark.session import open_session
 
 GOOD: list[dict[str, Any]] = [
     {"id": 1, "city": "Oslo", "at": "2026-01-01T00:00:00Z"},
     {"id": 2, "city": None},
 ]
-AVRO = {
+AVRO: dict[str, Any] = {
     "type": "record",
     "name": "visit",
     "fields": [
@@ -36,21 +30,10 @@ AVRO = {
         {"name": "city", "type": ["null", "string"], "default": None},
     ],
 }
+LONGER = AVRO | {"fields": [*AVRO["fields"], {"name": "more", "type": "long"}]}
 
 
-@pytest.fixture(scope="module")
-def spark(settings: Settings) -> Iterator[SparkSession]:
-    session = open_session(settings, app="own topic", groups=("core", "kafka", "avro"))
-    yield session
-    end_jvm(session)
-
-
-Make = Callable[..., Own]
-
-
-@pytest.fixture
-def make(spark: SparkSession, tmp_path: Path, settings: Settings, kafka: Access) -> Make:
-    return partial(Own, spark, tmp_path, settings.home, kafka)
+CASES = read_cases(__file__)
 
 
 @pytest.mark.deep
@@ -75,60 +58,22 @@ def test_json(make: Make) -> None:
 
 
 @pytest.mark.deep
-def test_a_message_that_does_not_fit(make: Make) -> None:
-    own = make()
-    own.send(*as_json(GOOD[0]), b'{"id": "seven"}')
-    where = (str(own.file), "group 'pipeline.own'", "key 'value.format'", f"topic {own.topic}, ")
-    remedy = ' as they are, or quarantine such messages: "quarantine": "true"'
-    with refused(ConfigError, *where, 'one partition: column id has "seven"', remedy=remedy):
-        own.check()
-    with pytest.raises(StreamError, match=f"topic {own.topic}, .*resumes from its checkpoint"):
-        own.run()
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize(
-    ("first", "changes", "key", "meaning"),
-    [
-        ({"record_key": "kafka_key"}, {"key_format": "hex"}, "key.format", "of the other format"),
-        (
-            {"record_key": "k", "select": "SELECT kafka_key AS k, kafka_offset FROM source"},
-            {"key_format": "hex"},
-            "key.format",
-            "of the other format",
-        ),
-        ({}, {"startup_mode": "latest-offset", "key_format": "hex"}, "", ""),
-        (
-            {"record_key": "kafka_key", "tombstones": "delete"},
-            {"tombstones": "refuse"},
-            "tombstones",
-            "has a column _hoodie_is_deleted",
-        ),
-        (
-            {"select": "SELECT id, kafka_offset FROM source"},
-            {"select": "SELECT -id AS id, kafka_offset FROM source"},
-            "select",
-            "may differ from the stored row's",
-        ),
-    ],
-)
-def test_a_key_that_changes_between_two_starts(
-    make: Make, first: dict[str, str], changes: dict[str, str], key: str, meaning: str
-) -> None:
-    own = make(**first)
+@pytest.mark.parametrize("case", CASES["changes"])
+def test_a_key_that_changes_between_two_starts(make: Make, case: dict[str, Any]) -> None:
+    own = make(**case["first"])
     own.send(*as_json({"id": 1}))
     own.run()
     own.send(*as_json({"id": 2}))
-    own.describe(**changes)
-    if not key:
+    own.describe(**case["changes"])
+    if "key" not in case:
         assert "changed: startup.mode from earliest-offset to latest-offset: safe" in own.check()
         assert [batch["rows"] for batch in own.run()] == [1]
         return
-    named = f"{own.file}: group 'pipeline.own', key '{key}': has changed"
-    with pytest.raises(ConfigError, match=meaning) as caught:
+    named = f"{own.file}: group 'pipeline.own', key '{case['key']}': has changed"
+    with pytest.raises(ConfigError, match=case["meaning"]) as caught:
         own.run()
     assert str(caught.value).startswith(named)
-    own.describe(**{"key_format": "", "select": "", "tombstones": ""} | first)
+    own.describe(**{"key_format": "", "select": "", "tombstones": ""} | case["first"])
     assert [batch["rows"] for batch in own.run()] == [1]
 
 
@@ -153,15 +98,16 @@ def test_avro(make: Make, kind: str) -> None:
         value_schema_id="7" if kind == "avro-confluent" else "",
     )
     head = b"\0\0\0\0\7" if kind == "avro-confluent" else b""
-    values = []
-    for row in GOOD:
-        value = io.BytesIO()
-        fastavro.schemaless_writer(value, AVRO, {key: row[key] for key in ("id", "city")})
-        values.append(head + value.getvalue())
-    own.send(*values, b"not Avro", None)
+    rows = [{key: row[key] for key in ("id", "city")} for row in GOOD]
+    values = [avro_bytes(AVRO, row) for row in rows]
+    # Another schema wrote it: the first fields only look right.
+    values.append(avro_bytes(LONGER, rows[0] | {"more": 5}))
+    own.send(*(head + value for value in values), b"not Avro", None)
     (report,) = own.run()
-    assert (report["rows"], report["quarantined"]) == (4, 2)
+    assert (report["rows"], report["quarantined"]) == (5, 3)
     assert own.rows() == [(1, "Oslo", 0), (2, None, 1)]
+    longer = own.quarantined()[0][0]
+    assert longer.endswith("it cannot be read as Avro with source.schema; fix the schema")
 
 
 def test_avro_without_a_schema(make: Make) -> None:
@@ -228,21 +174,7 @@ def test_the_command_shows_offsets_lag_and_messages(
     assert topics("--tail", "1", own.topic) == f"topic {own.topic} has no messages\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "failed", "remedy"),
-    [
-        (["no-such"], "no topic 'no-such' at ", "; create it, or fix topic.name"),
-        (["--tail", "3"], "0 are named", "; choose one: hudilab topics --tail 3 TOPIC"),
-        (["--servers", "b-1.example:9098"], "requires IAM", "the cluster's SASL/SCRAM servers"),
-        (["--servers", "broker"], "'broker' is not host:port", "--servers localhost:9092"),
-        (
-            ["--servers", "127.0.0.1:1"],
-            "no broker answers at 127.0.0.1:1 (",
-            "hudilab services start kafka",
-        ),
-    ],
-)
-def test_the_command_names_what_it_cannot_show(
-    topics: Topics, arguments: list[str], failed: str, remedy: str
-) -> None:
-    assert_refusal(topics(*arguments, code=1).rstrip("\n"), failed, remedy=remedy)
+@pytest.mark.parametrize("case", CASES["topics"])
+def test_the_command_names_what_it_cannot_show(topics: Topics, case: dict[str, Any]) -> None:
+    printed = topics(*case["arguments"], code=1).rstrip("\n")
+    assert_refusal(printed, case["failed"], remedy=case["remedy"])

@@ -8,20 +8,18 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from configparser import ConfigParser
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import boto3
 import psutil
 import pytest
 from refusals import refused
-from running import running_server
+from running import running_server, start_program
+from services import objects
 
 from hudilab.errors import JarError, ServiceError
 from hudilab.settings import Settings
@@ -51,15 +49,8 @@ class Kind(NamedTuple):
     kept: Callable[[Any], bool] = lambda _: True
     needs: Callable[[Settings], AbstractContextManager[Any]] | None = None  # another server
     java: bool = True
-
-
-def client(server: s3.S3Server) -> Any:
-    parser = ConfigParser()
-    parser.read(server.credentials)
-    keys = dict(parser["hudilab"])
-    return boto3.Session().client(
-        "s3", endpoint_url=server.endpoint, region_name="us-east-1", **keys
-    )
+    secret: Callable[[Any], str] = lambda _: ""
+    holders: frozenset[str] = frozenset()  # the files that have it
 
 
 def put_messages(broker: kafka.Broker) -> None:
@@ -72,11 +63,11 @@ def has_messages(broker: kafka.Broker) -> bool:
 
 
 def put_object(server: s3.S3Server) -> None:
-    client(server).put_object(Bucket="hudilab", Key="a/b", Body=b"kept")
+    objects.client(server).put_object(Bucket="hudilab", Key="a/b", Body=b"kept")
 
 
 def has_object(server: s3.S3Server) -> bool:
-    body: bytes = client(server).get_object(Bucket="hudilab", Key="a/b")["Body"].read()
+    body: bytes = objects.client(server).get_object(Bucket="hudilab", Key="a/b")["Body"].read()
     return body == b"kept"
 
 
@@ -101,6 +92,8 @@ KINDS = {
         r"""AWS_SHARED_CREDENTIALS_FILE=.*/credentials.* AWS_PROFILE=hudilab""",
         put_object,
         has_object,
+        secret=lambda server: objects.keys(server)[1],
+        holders=frozenset({"credentials", "s3proxy.conf"}),
     ),
     "kafka": Kind(
         "kafka",
@@ -112,6 +105,8 @@ KINDS = {
         "Kafka's own tools: --bootstrap-server {host} --command-config .*client.properties.*",
         put_messages,
         has_messages,
+        secret=lambda server: str(server.access().password),
+        holders=frozenset({"kafka.json", "client.properties", "server.properties"}),
     ),
     "cluster": Kind(
         "cluster",
@@ -137,6 +132,8 @@ KINDS = {
         put=put_rows,
         kept=has_rows,
         java=False,
+        secret=lambda server: str(server.about["password"]),
+        holders=frozenset({"database.json", "pgpass"}),
     ),
     "connect": Kind(
         "connect",
@@ -145,6 +142,8 @@ KINDS = {
         partial(running_server, connect.SERVICE),
         prints="next, in Python: .*",
         needs=partial(running_server, kafka.SERVICE),
+        secret=lambda server: str(server.about["password"]),
+        holders=frozenset({"connect.json", "users.properties", "netrc"}),
     ),
 }
 # One runs every day; the others are as long as the daily tests.
@@ -182,14 +181,8 @@ def stop(kind: Kind, settings: Settings) -> int | None:
 
 def command(settings: Settings, *words: str) -> subprocess.Popen[str]:
     program = "from hudilab_cli.cli import main; main()"
-    return subprocess.Popen(
-        [sys.executable, "-c", program, "services", *words],
-        env=os.environ | {"HUDILAB_HOME": str(settings.home)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    env = {"HUDILAB_HOME": str(settings.home)}
+    return start_program("-c", program, "services", *words, env=env)
 
 
 def run(settings: Settings, *words: str) -> tuple[int, str]:
@@ -251,6 +244,15 @@ def test_others_neither_reach_it_nor_read_its_files(kind: Kind, home: Settings) 
         ports = psutil.Process(pid).net_connections("inet")
         heard = {port.laddr.ip for port in ports if port.status == psutil.CONN_LISTEN}
         assert {ip.removeprefix("::ffff:") for ip in heard} == {"127.0.0.1"}
+    if not (secret := kind.secret(server)):
+        return
+    files = [file for file in home.home.rglob("*") if file.is_file()]
+    holding = [file for file in files if secret.encode() in file.read_bytes()]
+    assert {file.name for file in holding} == kind.holders
+    assert {file.stat().st_mode & 0o777 for file in holding} == {0o600}
+    commands = [running.info["cmdline"] or () for running in psutil.process_iter(["cmdline"])]
+    assert secret not in " ".join(word for words in commands for word in words)
+    assert secret not in repr(server) + server.describe()
 
 
 def test_status_and_stop(kind: Kind, home: Settings) -> None:

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import psutil
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
-from kills import Killed, record
+from cases import read_cases
+from kills import Killed, record, rows_once
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from running import end_jvm
-from services.programs import SECRET, USER, Programs
+from refusals import refused
+from running import kill
+from services.own_topic import delete_records
+from services.programs import SECRET, USER, Programs, finished
 
+from hudi_sink.commits import Commits
 from hudilab.errors import KafkaError, StreamError
 from hudilab.settings import Settings
 from hudilab_cli.servers.kafka import Broker, start_broker
+from hudilab_jobs import stock_prices as stock_job
 from hudilab_jobs.generated_prices import Message, price_messages, stock_prices
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.sender import produce
@@ -32,7 +37,8 @@ from hudilab_jobs.kafka.topics import create_topics, topic_rows
 from hudilab_jobs.prices import outgoing, read_prices
 from hudilab_jobs.settings import load_settings
 from hudilab_jobs.stock_prices import write
-from hudilab_spark.session import open_session
+from hudilab_spark.jars import verify
+from hudilab_spark.java import find_java
 from hudilab_spark.streams import drain
 from hudilab_spark.waiting import wait_for
 from hudilab_spark.warehouse import prepare
@@ -40,52 +46,23 @@ from hudilab_spark.warehouse import prepare
 TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 KEY = b'{"ticker":"IBM"}'
 GOOD = b'{"event_time":"2026-01-01T09:00:00.123456","ticker":"IBM","price":99.50}'
-BROKEN = [
-    (Message(KEY, None), "value is null"),
-    (Message(None, GOOD), "key is null"),
-    (Message(KEY, b"IBM"), "value is not a JSON object"),
-    (Message(KEY, b""), "value is not a JSON object"),
-    (Message(KEY, b"[1]"), "value is not a JSON object"),
-    (Message(KEY, GOOD[:-1]), "value is not a JSON object"),
-    (Message(KEY, b"\xff\xfe"), "value is not a JSON object"),
-    (Message(KEY, b'{"ticker":"IBM","price":1.5}'), "field event_time is missing"),
-    (Message(KEY, GOOD.replace(b"ticker", b"name")), "field ticker is missing"),
-    (Message(KEY, GOOD.replace(b"price", b"cost")), "field price is missing"),
-    (
-        Message(KEY, GOOD.replace(b"2026-01", b"2026-13")),
-        "event_time is not a time like 2026-01-01T00:00:00.000",
-    ),
-    (
-        Message(KEY, GOOD.replace(b'"2026-01-01T09:00:00.123456"', b"1767258000")),
-        "event_time is not a time like 2026-01-01T00:00:00.000",
-    ),
-    (Message(KEY, GOOD.replace(b'"IBM"', b"17")), "ticker is invalid"),
-    (Message(KEY, GOOD.replace(b'"IBM"', b"null")), "ticker is invalid"),
-    (Message(KEY, GOOD.replace(b"99.50", b'"99.50"')), "price is not a number"),
-    (Message(KEY, GOOD.replace(b"99.50", b"NaN")), "value is not a JSON object"),
-    (Message(KEY, GOOD.replace(b"99.50", b'"NaN"')), "price is not a number"),
-    (Message(KEY, GOOD.replace(b"99.50", b'"-Infinity"')), "price is not a number"),
-    (Message(KEY, GOOD.replace(b"99.50", b"null")), "price is not a number"),
-    (Message(KEY, GOOD.replace(b"99.50", b"true")), "price is not a number"),
-    (
-        Message(KEY, GOOD.replace(b"99.50", b"99.505")),
-        "price has more than two decimals or eight digits before them",
-    ),
-    (
-        Message(KEY, GOOD.replace(b"99.50", b"123456789")),
-        "price has more than two decimals or eight digits before them",
-    ),
-    (Message(b"IBM", GOOD), "key does not match the value's ticker"),
-    (Message(b'{"ticker":"V"}', GOOD), "key does not match the value's ticker"),
-    (Message(KEY, b" " * 100_000 + GOOD), "value has 100072 bytes, more than 100000"),
-]
 
 
-@pytest.fixture(scope="module")
-def spark(settings: Settings) -> Iterator[SparkSession]:
-    session = open_session(settings, app="kafka", groups=("core", "kafka"))
-    yield session
-    end_jvm(session)
+def as_bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("latin-1")
+
+
+def broken(case: dict[str, Any]) -> Message:
+    """Return the good message with the changes of a case, whose characters are bytes."""
+    texts = {"key": KEY.decode(), "value": GOOD.decode()} | case
+    if "replace" in case:
+        texts["value"] = GOOD.decode().replace(*case["replace"])
+    return Message(as_bytes(texts["key"]), as_bytes(texts["value"]))
+
+
+# Why a message is a dead letter.
+BROKEN = [(broken(case), case["reason"]) for case in read_cases(__file__)]
+BROKEN.append((Message(KEY, b" " * 100_000 + GOOD), "value has 100072 bytes, more than 100000"))
 
 
 @pytest.fixture
@@ -170,35 +147,21 @@ def test_ctrl_c_leaves_no_round_half_sent(programs: Programs, kafka: Access) -> 
 
 @pytest.mark.usefixtures("topics")
 @pytest.mark.parametrize(
-    ("env", "message"),
+    ("job", "env", "message"),
     [
-        (
-            {"MAX_RUN": "many"},
-            "MAX_RUN='many' is not a number of rounds; set it to 1 or more, or to -1 to run "
-            "until Ctrl-C",
-        ),
-        ({"TOPIC_NAME": "stoks"}, "no topic 'stoks' at "),
-        ({"BOOTSTRAP_SERVERS": "localhost"}, "BOOTSTRAP_SERVERS='localhost' is not host:port"),
-        ({"BOOTSTRAP_SERVERS": "127.0.0.1:1"}, "no broker answers at 127.0.0.1:1 (Connect to "),
+        ("stock_producer", "MAX_RUN=many", "MAX_RUN='many' is not a number of rounds; set it to 1"),
+        ("stock_producer", "TOPIC_NAME=stoks", "no topic 'stoks' at "),
+        ("stock_producer", "BOOTSTRAP_SERVERS=localhost", "BOOTSTRAP_SERVERS='localhost' is not "),
+        ("stock_prices", "BOOTSTRAP_SERVERS=127.0.0.1:1", "no broker answers at 127.0.0.1:1 ("),
     ],
 )
-def test_a_producer_that_cannot_start(
-    programs: Programs, env: dict[str, str], message: str
-) -> None:
+def test_a_job_that_cannot_start(programs: Programs, job: str, env: str, message: str) -> None:
+    name, _, value = env.partition("=")
     started = time.monotonic()
-    sender = programs.run("hudilab_jobs.stock_producer", **env)
+    done = programs.run(f"hudilab_jobs.{job}", **{name: value})
     assert time.monotonic() - started < 15
-    assert (sender.returncode, sender.stdout) == (1, "")
-    assert sender.stderr.startswith(f"hudilab: {message}")
-
-
-def test_the_job_does_not_start_without_its_topics(programs: Programs, kafka: Access) -> None:
-    create_topics(kafka, TOPICS)
-    started = time.monotonic()
-    job = programs.run("hudilab_jobs.stock_prices", BOOTSTRAP_SERVERS="127.0.0.1:1")
-    assert time.monotonic() - started < 15
-    assert job.returncode == 1
-    assert job.stderr.startswith("hudilab: no broker answers at 127.0.0.1:1 (")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"hudilab: {message}")
 
 
 @pytest.mark.usefixtures("topics")
@@ -229,7 +192,7 @@ def test_each_broken_message_has_its_reason(
         F.col("h")[name].cast("string") for name in ("reason", "topic", "partition", "offset")
     )
     got = {
-        (as_bytes(row[0]), as_bytes(row[1])): row[2]
+        tuple(None if field is None else bytes(field) for field in row[:2]): row[2]
         for row in letters.select("key", "value", reason).collect()
     }
     assert got == {(message.key, kept(message.value)): why for message, why in BROKEN}
@@ -238,10 +201,6 @@ def test_each_broken_message_has_its_reason(
     assert len(places) == len(BROKEN)
     assert {topic for topic, _, _ in places} == {"stocks-in"}
     assert [bytes(row.value) for row in read(spark, kafka, "stocks-out").collect()] == [GOOD]
-
-
-def as_bytes(value: bytearray | None) -> bytes | None:
-    return None if value is None else bytes(value)
 
 
 def kept(value: bytes | None) -> bytes | None:
@@ -275,17 +234,10 @@ def test_offsets_that_are_gone_stop_the_stream_unless_asked_otherwise(
     here("gone")
     produce(kafka, "stocks-in", price_messages(600, seed=1, first=300))
     ends = topic_rows(kafka, ["stocks-in"])["end"]
-    # As retention would: what was not read yet goes first.
-    parts = [TopicPartition("stocks-in", number, end - 50) for number, end in enumerate(ends)]
-    admin = AdminClient(kafka.client_options())
-    for future in admin.delete_records(parts).values():
-        future.result(10)
-    with pytest.raises(KafkaError) as caught:
+    delete_records(kafka, "stocks-in", [end - 50 for end in ends])
+    remedy = "(retention.ms), and resume without them with --no-fail-on-data-loss"
+    with refused(KafkaError, "messages of topic 'stocks-in' were deleted (", remedy=remedy):
         here("gone")
-    assert str(caught.value).startswith("unread messages of topic 'stocks-in' were deleted (")
-    assert str(caught.value).endswith(
-        "); keep them longer (retention.ms), and resume without them with --no-fail-on-data-loss"
-    )
     here("gone", fail_on_data_loss=False)
     assert table(spark, settings, "gone").count() == 300 + 3 * 50
 
@@ -319,7 +271,7 @@ def test_the_stream_survives_a_broker_that_is_killed_and_away_for_20_seconds(
     )
     try:
         wait_for(lambda: passed_on(kafka) == 1000, 120, "1000 prices in stocks-out")
-        end(start_broker(settings).pid)  # which returns the one that runs
+        psutil.Process(start_broker(settings).pid).kill()  # the one that runs
         time.sleep(20)
         assert job.poll() is None
         assert start_broker(settings).address == broker.address
@@ -337,23 +289,141 @@ def test_the_stream_survives_a_broker_that_is_killed_and_away_for_20_seconds(
         _, err = job.communicate(timeout=60)
         assert job.returncode == 0, err
     finally:
-        end(job.pid)
+        kill(job)
     assert_exact(spark, table(spark, settings, "away"), 2000, seed=9)
     record(Killed("Kafka broker", "Kafka to upsert, COPY_ON_WRITE", "disk", 1, 0, 0, 0))
+
+
+@pytest.mark.deep
+@pytest.mark.kills
+@pytest.mark.parametrize("sizes", [[6_000, 2, 500], [40_000, 5, 2_500]], ids=["2", "5"])
+@pytest.mark.usefixtures("topics")
+def test_the_table_is_exact_after_kills(
+    spark: SparkSession, settings: Settings, kafka: Access, programs: Programs, sizes: list[int]
+) -> None:
+    """Kill the job with SIGKILL at random moments: what is lost, and what is twice."""
+    rows, kills, limit = sizes
+    produce(kafka, "stocks-in", price_messages(rows, seed=11))
+    dice, run = random.Random(11), f"kill{rows}"
+    job = (
+        "hudilab_jobs.stock_prices",
+        *("--available-now", "--run-id", run, "--rows-per-batch", str(limit)),
+    )
+    warehouse = settings.home / "warehouse" / f"run-{run}"
+    commits = warehouse / "_checkpoints" / "lab" / "stock_prices" / "commits"
+    path = warehouse / "lab" / "stock_prices"
+    for number in range(kills):
+        victim = programs.start(*job)
+        ready = done(commits)
+        ends = time.monotonic() + 60
+        # Not while it only starts: from its first batch on, at a random moment.
+        while done(commits) == ready and time.monotonic() < ends:
+            assert victim.poll() is None, f"ended before kill {number}: {victim.communicate()}"
+            time.sleep(0.1)
+        time.sleep(dice.uniform(0, 4 if kills > 2 else 2))
+        assert victim.poll() is None, f"ended before kill {number}: {victim.communicate()}"
+        kill(victim)
+        rows_once(path)
+    last = finished(programs.start(*job), patience=900)
+    assert last.returncode == 0, last.stderr
+    ends_of = topic_rows(kafka, list(TOPICS)).groupby("topic")["end"].sum()
+    unique = read_prices(read(spark, kafka, "stocks-out"))
+    different = unique.dropDuplicates(["ticker", "event_time"]).count()
+    stored = spark.read.format("hudi").load(str(path))
+    written = [c for c in Commits(spark, path.as_uri()).newest_first() if c.metadata]
+    batches = {c.metadata.batch for c in written if c.metadata}
+    print(f"\n{rows} messages, {kills} kills: {ends_of['stocks-out'] - rows} duplicates sent")
+    assert_exact(spark, stored, rows, seed=11)
+    record(Killed("driver", "Kafka to upsert, COPY_ON_WRITE", "disk", kills, kills, 0, 0))
+    # An upsert by key hides a batch that is written twice: the commits do not.
+    assert len(written) == len(batches) == done(commits)
+    assert different == rows <= ends_of["stocks-out"]
+    assert ends_of["stocks-dead"] == 0
+
+
+def done(commits: Path) -> int:
+    """Batches that the table's checkpoint calls done."""
+    return len(list(commits.glob("[0-9]*")))
 
 
 def passed_on(kafka: Access) -> int:
     return int(topic_rows(kafka, ["stocks-out"])["end"].sum())
 
 
-def end(pid: int) -> None:
-    """The program and the JVM it started."""
-    try:
-        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return
-    for process in family:
-        process.kill()
+# --- the same job through spark-submit, which brings class path and settings itself
+
+
+def submit(
+    settings: Settings, servers: str, groups: list[str], **env: str
+) -> subprocess.CompletedProcess[str]:
+    jars = os.pathsep.join(map(str, verify(settings.project / "jars", groups)))
+    return subprocess.run(
+        [
+            str(Path(sys.executable).parent / "spark-submit"),
+            *("--master", "local[2]", "--driver-class-path", jars),
+            *(stock_job.__file__, "--available-now", "--run-id", "submitted"),
+        ],
+        env=os.environ
+        | {
+            "JAVA_HOME": str(find_java().home),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_CONF_DIR": str(settings.conf_dir),
+            "HUDI_CONF_DIR": str(settings.conf_dir),
+            "HUDILAB_HOME": str(settings.home),
+            "HUDILAB_LOG_FILE": str(settings.home / "submit.log"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "BOOTSTRAP_SERVERS": servers,
+        }
+        | env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.mark.usefixtures("topics")
+def test_the_job_runs_with_spark_submit(
+    spark: SparkSession, settings: Settings, kafka: Access
+) -> None:
+    produce(kafka, "stocks-in", price_messages(340, seed=1))
+    done = submit(settings, kafka.servers, ["core", "kafka"])
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert topic_rows(kafka, ["stocks-out"])["end"].sum() == 340
+    assert_exact(spark, table(spark, settings, "submitted"), 340, seed=1)
+
+
+@pytest.mark.usefixtures("topics")
+@pytest.mark.parametrize(
+    ("groups", "conf", "problem", "remedy"),
+    [
+        (
+            ["core", "kafka"],
+            "{home}",
+            "without the lab's Spark settings (spark.serializer, ",
+            "spark.sql.parquet.datetimeRebaseModeInRead); pass --properties-file "
+            "{conf}/spark-defaults.conf, or set SPARK_CONF_DIR to its folder",
+        ),
+        pytest.param(
+            ["kafka"],
+            "{conf}",
+            "without Hudi on its class path; ",
+            "pass the jars in jars/core with --driver-class-path, or the bundle's jar with --jars",
+            marks=pytest.mark.deep,
+        ),
+    ],
+    ids=["no settings", "no Hudi"],
+)
+def test_a_start_without_what_the_job_needs_is_refused(
+    settings: Settings, kafka: Access, groups: list[str], conf: str, problem: str, remedy: str
+) -> None:
+    folders = {"home": settings.home, "conf": settings.conf_dir}
+    done = submit(settings, kafka.servers, groups, SPARK_CONF_DIR=conf.format(**folders))
+    assert done.returncode == 1
+    # spark-submit sends both streams to stdout.
+    assert f"hudilab: spark-submit started {problem}" in done.stdout
+    assert remedy.format(**folders) in done.stdout
 
 
 # --- security

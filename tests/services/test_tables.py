@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import DataFrame, SparkSession
 from refusals import refused
-from running import end_jvm, start_program
+from running import start_program
+from services.own_topic import add_partitions, send_pairs
 from services.test_debezium import CHANGES, LINES, recorded
 from unit.hudilab.settings_files import group, load, write
 
@@ -26,7 +25,6 @@ from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.topics import create_topics
 from hudilab_jobs.pipelines.runner import Running, joined, table_of
 from hudilab_jobs.settings import find_groups
-from hudilab_spark.session import open_session
 
 
 class Shop:
@@ -51,10 +49,7 @@ class Shop:
         write(self.conf, groups)
 
     def send(self, topic: str, *pairs: tuple[bytes | None, bytes | None]) -> None:
-        producer = Producer(self.kafka.client_options())
-        for key, value in pairs:
-            producer.produce(f"{self.name}-{topic}", value, key=key)
-        assert producer.flush(30) == 0
+        send_pairs(self.kafka, f"{self.name}-{topic}", pairs)
 
     def query(self) -> Running:
         settings = load(self.conf, HUDILAB_HOME=str(self.home))
@@ -79,13 +74,6 @@ class Shop:
 
 
 Make = Callable[..., Shop]
-
-
-@pytest.fixture(scope="module")
-def spark(settings: Settings) -> Iterator[SparkSession]:
-    session = open_session(settings, app="tables", groups=("core", "kafka"))
-    yield session
-    end_jvm(session)
 
 
 @pytest.fixture
@@ -207,12 +195,9 @@ def test_more_partitions_of_a_single_topic_are_refused(make: Make, kafka: Access
     for topic in ("a", "b"):
         shop.send(topic, *ids(3))
     shop.run()
-    admin = AdminClient(kafka.client_options())
 
     def grow(topic: str) -> None:
-        wanted = [NewPartitions(f"{shop.name}-{topic}", 2)]
-        for future in admin.create_partitions(wanted).values():
-            future.result(30)
+        add_partitions(kafka, f"{shop.name}-{topic}", 2)
         shop.send(topic, *ids(3, 10))
 
     grow("a")
