@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from hudilab.paths import TableLocation, local_path, locate
 from hudilab.settings import Settings
@@ -78,6 +79,21 @@ def wait_while_running(
     wait_for(holds, seconds, what)
 
 
+def finish(program: subprocess.Popen[str], seconds: float) -> str:
+    """What a program has printed at its end, which must be a good one.
+
+    One that takes longer is interrupted, so that it stops its servers.
+    """
+    try:
+        out, err = program.communicate(timeout=seconds)
+    finally:
+        if program.poll() is None:
+            os.killpg(program.pid, signal.SIGINT)
+            program.communicate(timeout=60)
+    assert program.returncode == 0, err[-3000:]
+    return out
+
+
 def kill(program: subprocess.Popen[Any]) -> None:
     """Kill Python and its JVM at once."""
     if program.poll() is None:
@@ -106,3 +122,22 @@ def folder(uri: str) -> Path:
 def readings_at(home: Path) -> TableLocation:
     """Where a home has its table of readings."""
     return locate("warehouse", "lab", "readings", is_local=True, home=home)
+
+
+def start_stream(
+    rows: DataFrame,
+    write: Callable[[DataFrame, int], None],
+    location: TableLocation,
+    *,
+    once: bool = False,
+) -> StreamingQuery:
+    """Start a stream with the place's checkpoint; `once`: it ends when it has read its source."""
+    stream = rows.writeStream.foreachBatch(write)
+    stream = stream.option("checkpointLocation", location.checkpoint)
+    return (stream.trigger(availableNow=True) if once else stream).start()
+
+
+def assert_rows(spark: SparkSession, location: TableLocation, wanted: DataFrame) -> None:
+    """A table holds exactly these rows, whatever other columns it has."""
+    table = spark.read.format("hudi").load(location.table).select(wanted.columns)
+    assert (wanted.exceptAll(table).count(), table.exceptAll(wanted).count()) == (0, 0)

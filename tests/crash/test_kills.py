@@ -11,7 +11,7 @@ import pytest
 from crash.harness import ROWS, Trap, rows_of_hudi_rs
 from crash.proxy import Proxy
 from kills import Killed, record
-from running import kill, start_program, wait_while_running
+from running import finish, kill, start_program, wait_while_running
 
 from hudilab_cli.servers.s3 import S3Server
 
@@ -80,13 +80,7 @@ class Chain:
         return rows_of_hudi_rs(store / "lab" / "readings").total()
 
     def finish(self) -> dict[str, object]:
-        driver = self.start()
-        try:
-            out, err = driver.communicate(timeout=PATIENCE)
-        finally:
-            kill(driver)
-        assert driver.returncode == 0, err[-3000:]
-        return dict(json.loads(out.splitlines()[-1]))
+        return dict(json.loads(finish(self.start(), PATIENCE).splitlines()[-1]))
 
 
 def survive(chain: Chain, points: tuple[Point, ...]) -> None:

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from kills import Killed, read_batches, record, rows_once
-from running import folder, kill, start_program, wait_while_running
+from running import finish, folder, kill, start_program, wait_while_running
 from unit.hudilab.settings_files import load, own_pipeline
 
 from hudilab_spark.warehouse import prepare
@@ -101,9 +101,7 @@ class Own:
 
     def finish(self, *command: str) -> str:
         program = start_program("-m", *command, env=self.env, cwd="/")
-        out, err = program.communicate(timeout=PATIENCE)
-        assert program.returncode == 0, err[-3000:]
-        return out.splitlines()[-1]
+        return finish(program, PATIENCE).splitlines()[-1]
 
 
 @pytest.mark.deep

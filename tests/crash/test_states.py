@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from crash.cases import CASES
 from crash.harness import Tried
-from running import start_program
+from running import finish, start_program
 
 STATES = Path(__file__).with_name("states.py")
 PATIENCE = 1800  # seconds, for some fifty states
@@ -25,14 +23,7 @@ def tried(
     """What became of the states of a case: of all, or of the first of each kind."""
     env = {"HUDILAB_HOME": str(home), "RUNTIME_ENV": "", "IS_LOCAL": ""}
     running = start_program(str(STATES), case, writer, where, which, env=env)
-    try:
-        out, err = running.communicate(timeout=PATIENCE)
-    finally:
-        if running.poll() is None:
-            os.killpg(running.pid, signal.SIGINT)  # it stops its server
-            running.communicate(timeout=60)
-    assert running.returncode == 0, err[-3000:]
-    result = json.loads(out.splitlines()[-1])
+    result = json.loads(finish(running, PATIENCE).splitlines()[-1])
     states = [Tried(*fields) for fields in result["tried"]]
     counts = Counter(crash.outcome for crash in states)
     print(f"\n{case}, {writer}, {where}: {len(states)} states in {result['seconds']} s")

@@ -1,8 +1,7 @@
-"""A copy of the table that a module's `written` holds, for each of its tests."""
+"""Where each test of a sink has its table."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,11 @@ from hudilab.table import TableSpec
 
 
 @pytest.fixture
-def spec(written: tuple[TableSpec, Path]) -> TableSpec:
-    return written[0]
+def location(tmp_path: Path) -> TableLocation:
+    return readings_at(tmp_path)
 
 
 @pytest.fixture
-def location(written: tuple[TableSpec, Path], tmp_path: Path) -> TableLocation:
-    shutil.copytree(written[1], tmp_path, dirs_exist_ok=True)
-    return readings_at(tmp_path)
+def spec(written: tuple[TableSpec, Path]) -> TableSpec:
+    """Of the table that a module's `written` holds."""
+    return written[0]

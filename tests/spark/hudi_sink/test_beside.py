@@ -12,7 +12,15 @@ from kills import rows_once
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from refusals import assert_refusal
-from running import folder, kill, start_program, wait_while_running
+from running import (
+    assert_rows,
+    finish,
+    folder,
+    kill,
+    start_program,
+    start_stream,
+    wait_while_running,
+)
 
 from hudi_sink import async_services as beside
 from hudi_sink import service_schedule as policy
@@ -22,7 +30,7 @@ from hudi_sink.jvm import CLUSTERINGS, COMPACTIONS, pending, write_client
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import TableLocation, locate
+from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 from hudilab_spark.streams import drain
 
@@ -33,11 +41,6 @@ SIZES = {"sensors": 3, "seed": 5}
 ROWS, KEYS, EVERY = 40, 60, 3
 QUIET = {"hoodie.compact.inline": "false", "hoodie.clean.automatic": "false"}
 PROGRAM = str(Path(__file__).parents[1] / "programs" / "beside.py")
-
-
-@pytest.fixture
-def location(tmp_path: Path) -> TableLocation:
-    return locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
 
 
 @pytest.fixture(autouse=True)
@@ -64,9 +67,7 @@ def stream(
     sink = ExactlyOnceSink(
         *(spark, spec, location, SIZES, batches), services_every=every, async_services=True
     )
-    query = rows.writeStream.foreachBatch(sink.write_batch)
-    query = query.option("checkpointLocation", location.checkpoint)
-    drain(query.start(), batches=last, deadline=300)
+    drain(start_stream(rows, sink.write_batch, location), batches=last, deadline=300)
     sink.close()
 
 
@@ -83,8 +84,7 @@ def assert_exact(
     spark: SparkSession, spec: TableSpec, location: TableLocation, batches: int
 ) -> None:
     wanted = expected(spark, spec, batches)
-    table = spark.read.format("hudi").load(location.table).select(wanted.columns)
-    assert (wanted.exceptAll(table).count(), table.exceptAll(wanted).count()) == (0, 0)
+    assert_rows(spark, location, wanted)
     assert rows_once(folder(location.table)) == wanted.count()
     assert Commits(spark, location.table).count() == batches
 
@@ -235,9 +235,7 @@ def test_a_replaced_driver_cannot_complete_its_compaction(
         os.killpg(old.pid, signal.SIGSTOP)
         hung = plans(spark, location)
         assert hung
-        new = start_program(PROGRAM, location.warehouse, env=env)
-        output = new.communicate(timeout=600)[1]
-        assert new.returncode == 0, output[-3000:]
+        finish(start_program(PROGRAM, location.warehouse, env=env), 600)
         rows = rows_once(folder(location.table))
         os.killpg(old.pid, signal.SIGCONT)
         output = old.communicate(timeout=300)[1]

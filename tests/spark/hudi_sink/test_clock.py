@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from refusals import assert_refusal
-from running import folder, kill, readings_at, start_program, wait_while_running
+from running import (
+    folder,
+    kill,
+    readings_at,
+    start_program,
+    start_stream,
+    wait_while_running,
+)
 
 from hudi_inspect import inspect
 from hudi_sink import commits
@@ -62,10 +70,7 @@ def start(
 ) -> StreamingQuery:
     """The stream; `once`: this source then delivers one batch and ends."""
     readings = sensor_stream(spark, rows_per_batch=PER_BATCH, rows=ROWS, **SIZES)
-    stream = readings.writeStream.foreachBatch(write).option(
-        "checkpointLocation", location.checkpoint
-    )
-    return (stream.trigger(availableNow=True) if once else stream).start()
+    return start_stream(readings, write, location, once=once)
 
 
 def finish(spark: SparkSession, spec: TableSpec, location: TableLocation) -> None:
@@ -108,6 +113,13 @@ def written(
     where = f"path => '{location.table}', commit_time => '{first}'"
     spark.sql(f"CALL create_savepoint({where})").collect()
     return spec, home
+
+
+@pytest.fixture
+def location(written: tuple[TableSpec, Path], tmp_path: Path) -> TableLocation:
+    """A copy of what is written."""
+    shutil.copytree(written[1], tmp_path, dirs_exist_ok=True)
+    return readings_at(tmp_path)
 
 
 def test_every_write_is_refused_before_it_changes_anything(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from running import wait_while_running
+from running import start_stream, wait_while_running
 
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError
@@ -48,9 +48,7 @@ def mount(how: str, what: str, megabytes: str, folder: Path) -> int:
 def run(spark: SparkSession, spec: TableSpec, location: TableLocation) -> None:
     sink = ExactlyOnceSink(spark, spec, location, SOURCE, BATCHES)
     rows = sensor_stream(spark, rows_per_batch=PER_BATCH, rows=SOURCE["rows"], **SIZES)
-    stream = rows.writeStream.foreachBatch(sink.write_batch)
-    stream = stream.option("checkpointLocation", location.checkpoint)
-    drain(stream.start(), batches=BATCHES, deadline=300)
+    drain(start_stream(rows, sink.write_batch, location), batches=BATCHES, deadline=300)
 
 
 @pytest.mark.deep

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from running import wait_while_running
+from running import assert_rows, kill, start_program, start_stream, wait_while_running
 from spark.programs.driver import POINTS, SIZES, spec
 
 from hudi_sink.commits import Commits
@@ -42,16 +39,13 @@ def replace_driver(spark: SparkSession, location: TableLocation, operation: str)
     sink = ExactlyOnceSink(spark, spec(operation), location, SIZES, SIZES["batches"])
     sizes = {name: SIZES[name] for name in ("rows", "sensors", "seed")}
     rows = sensor_stream(spark, rows_per_batch=20, **sizes)
-    stream = rows.writeStream.foreachBatch(sink.write_batch)
-    query = stream.option("checkpointLocation", location.checkpoint).start()
+    query = start_stream(rows, sink.write_batch, location)
     drain(query, batches=SIZES["batches"], deadline=300)
 
 
 def assert_exact(spark: SparkSession, location: TableLocation) -> None:
     expected = sensor_readings(spark, SIZES["rows"], sensors=SIZES["sensors"], seed=SIZES["seed"])
-    table = spark.read.format("hudi").load(location.table).select(expected.columns)
-    counts = table.count(), expected.exceptAll(table).count(), table.exceptAll(expected).count()
-    assert counts == (SIZES["rows"], 0, 0)
+    assert_rows(spark, location, expected)
     assert Commits(spark, location.table).count() == SIZES["batches"]
 
 
@@ -69,15 +63,8 @@ def test_a_driver_that_was_replaced_cannot_commit(
     gates = tmp_path / "gates"
     gates.mkdir()
     settings = replace(load_settings(env={}), home=tmp_path)
-    old = subprocess.Popen(
-        [sys.executable, str(DRIVER), str(gates), operation, *points],
-        env=os.environ | {"HUDILAB_HOME": str(tmp_path), "RUNTIME_ENV": "", "IS_LOCAL": ""},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    env = {"HUDILAB_HOME": str(tmp_path), "RUNTIME_ENV": "", "IS_LOCAL": ""}
+    old = start_program(str(DRIVER), str(gates), operation, *points, env=env)
     try:
         for point in points:
             location = prepare(settings, run_id=point)
@@ -90,6 +77,4 @@ def test_a_driver_that_was_replaced_cannot_commit(
             assert output != "finished", point
             assert_exact(spark, location)
     finally:
-        if old.poll() is None:
-            os.killpg(old.pid, signal.SIGKILL)
-        old.communicate()
+        kill(old)

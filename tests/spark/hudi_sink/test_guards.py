@@ -12,7 +12,7 @@ from hudi_sink.locks import IN_PROCESS
 from hudi_sink.repairs import check_can_index
 from hudilab.errors import TableError
 from hudilab.generate import readings_table, sensor_readings
-from hudilab.paths import TableLocation, local_path, locate
+from hudilab.paths import TableLocation, local_path
 
 SIZES = {"sensors": 2, "seed": 5}
 KEYS = {
@@ -24,11 +24,6 @@ KEYS = {
 
 def write(rows: DataFrame, location: TableLocation, options: dict[str, str]) -> None:
     rows.write.format("hudi").options(**options).mode("append").save(location.table)
-
-
-@pytest.fixture
-def location(tmp_path: Path) -> TableLocation:
-    return locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
 
 
 @pytest.mark.deep

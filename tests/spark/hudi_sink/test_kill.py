@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from kills import Killed, record, rows_once
-from running import start_program
+from running import finish, start_program
 
 WRITER = Path(__file__).parents[1] / "programs" / "writer.py"
 ROWS_PER_BATCH = 200
@@ -76,14 +76,7 @@ class Run:
         record(Killed("driver", writing, self.where, kills, kills, lost, twice))
 
     def finish(self, process: subprocess.Popen[str] | None = None) -> dict[str, Any]:
-        process = process or self.start()
-        try:
-            out, err = process.communicate(timeout=300)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-        assert process.returncode == 0, err[-2000:]
-        return dict(json.loads(out.splitlines()[-1]))
+        return dict(json.loads(finish(process or self.start(), 300).splitlines()[-1]))
 
 
 def survive(run: Run, kills: int, seed: int) -> list[dict[str, object]]:

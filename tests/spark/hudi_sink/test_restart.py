@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from running import finish, start_program
 
 APPEND = Path(__file__).parents[1] / "programs" / "append.py"
 
 
 def append(home: Path, commits: int) -> int:
-    done = subprocess.run(
-        [sys.executable, str(APPEND), str(home / "table"), str(commits)],
-        env=os.environ | {"HUDILAB_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    where = {"HUDILAB_HOME": str(home)}
+    return int(
+        finish(start_program(str(APPEND), str(home / "table"), str(commits), env=where), 300)
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return int(done.stdout)
 
 
 @pytest.mark.deep

@@ -16,7 +16,7 @@ import pytest
 from kills import Killed, record, rows_once
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from running import folder, readings_at, start_program
+from running import folder, readings_at, start_program, start_stream
 
 from hudi_sink.checkpoints import CheckpointFiles, Owner
 from hudi_sink.commits import Commits
@@ -48,9 +48,7 @@ def start(
     rows = BATCHES * PER_BATCH
     sink = ExactlyOnceSink(spark, spec, location, {"rows": rows, **SIZES}, BATCHES, shared=shared)
     readings = sensor_stream(spark, rows_per_batch=PER_BATCH, rows=rows, **SIZES)
-    stream = readings.writeStream.foreachBatch(sink.write_batch)
-    stream = stream.option("checkpointLocation", location.checkpoint)
-    return (stream.trigger(availableNow=True) if once else stream).start()
+    return start_stream(readings, sink.write_batch, location, once=once)
 
 
 def write(
@@ -94,6 +92,13 @@ def written(
     write(spark, request.param, location, WRITTEN)
     keep(spark, location, commits(spark, location)[1])
     return request.param, home
+
+
+@pytest.fixture
+def location(written: tuple[TableSpec, Path], tmp_path: Path) -> TableLocation:
+    """A copy of what is written."""
+    shutil.copytree(written[1], tmp_path, dirs_exist_ok=True)
+    return readings_at(tmp_path)
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -16,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from running import folder
+from running import assert_rows, finish, folder, readings_at, start_program, start_stream
 from spark.programs.merge import merge
 
 from hudi_sink import commits
@@ -28,7 +26,7 @@ from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
 from hudilab.files import read_properties
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import TableLocation, local_path, locate
+from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 from hudilab_spark.streams import drain
 from hudilab_spark.waiting import wait_for
@@ -39,11 +37,6 @@ LOGS = replace(UPSERTS, table_type="MERGE_ON_READ")
 SIZES = {"sensors": 2, "seed": 5}
 MERGE = Path(__file__).parents[1] / "programs" / "merge.py"
 PER_BATCH = 20
-
-
-@pytest.fixture
-def location(tmp_path: Path) -> TableLocation:
-    return locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
 
 
 def start(
@@ -70,18 +63,12 @@ def start(
             turn.wait(300)
         sink.write_batch(batch, number)
 
-    stream = moved.writeStream.foreachBatch(write)
-    return stream.option("checkpointLocation", location.checkpoint).start()
+    return start_stream(moved, write, location)
 
 
 def expected(spark: SparkSession, batches: int, first: int = 0) -> DataFrame:
     rows = sensor_readings(spark, batches * PER_BATCH, **SIZES)
     return rows.withColumn("reading_id", F.col("reading_id") + first)
-
-
-def assert_holds(spark: SparkSession, location: TableLocation, rows: DataFrame) -> None:
-    table = spark.read.format("hudi").load(location.table).select(rows.columns)
-    assert (rows.exceptAll(table).count(), table.exceptAll(rows).count()) == (0, 0)
 
 
 def second(location: TableLocation) -> TableLocation:
@@ -106,7 +93,7 @@ def test_two_streams_share_a_table_when_both_say_so(
     drain(stream, batches=batches, deadline=300)
     drain(two, batches=batches, deadline=300)
     both = expected(spark, batches).union(expected(spark, batches, first=1000))
-    assert_holds(spark, location, both)
+    assert_rows(spark, location, both)
     stamps = [
         commit.metadata
         for commit in Commits(spark, location.table).newest_first()
@@ -128,23 +115,11 @@ def test_a_stream_shares_a_table_with_a_job_that_merges_its_files(
     if where == "session":
         merged = merge(spark, location.table, times=3)
     else:
-        done = subprocess.run(
-            [
-                sys.executable,
-                str(MERGE),
-                location.table,
-                "3",
-            ],
-            env=os.environ | {"HUDILAB_HOME": str(folder(location.warehouse).parent)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        merged = int(done.stdout.split()[-1])
+        home = {"HUDILAB_HOME": str(folder(location.warehouse).parent)}
+        job = start_program(str(MERGE), location.table, "3", env=home)
+        merged = int(finish(job, 300).split()[-1])
     drain(stream, batches=batches, deadline=300)
-    assert_holds(spark, location, expected(spark, batches))
+    assert_rows(spark, location, expected(spark, batches))
     commits = list(Commits(spark, location.table).newest_first())
     assert sum(commit.operation == "CLUSTER" for commit in commits) == merged > 0
     assert sum(commit.metadata is not None for commit in commits) == batches
@@ -158,7 +133,7 @@ def test_a_service_that_loses_to_another_writers_ends_no_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What fails after the batch's own commit is said, and the batch is not written again."""
-    alone = locate("alone", "lab", "readings", is_local=True, home=tmp_path)
+    alone = readings_at(tmp_path / "alone")
     save = DataFrameWriter.save
 
     def fails_afterwards(self: DataFrameWriter, *args: Any, **options: Any) -> None:
@@ -174,7 +149,7 @@ def test_a_service_that_loses_to_another_writers_ends_no_stream(
         "java.io.IOException: Could not delete instant"
         for number in (0, 1)
     ]
-    assert_holds(spark, location, expected(spark, 2))
+    assert_rows(spark, location, expected(spark, 2))
     # Where there is one writer it is an error.
     with pytest.raises(StreamError, match="Could not delete instant"):
         drain(start(spark, APPENDS, alone, 2, batches=2), batches=2, deadline=300)
@@ -184,7 +159,7 @@ def test_a_heartbeat_that_ends_while_hudi_looks_at_it_ends_no_stream(
     spark: SparkSession, location: TableLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The text is Hudi's: it fails one write in twenty if a loop makes and removes a heartbeat."""
-    alone = locate("alone", "lab", "readings", is_local=True, home=tmp_path)
+    alone = readings_at(tmp_path / "alone")
     save, met = DataFrameWriter.save, list[str]()
 
     def fails_once(self: DataFrameWriter, *args: Any, **options: Any) -> None:
@@ -199,7 +174,7 @@ def test_a_heartbeat_that_ends_while_hudi_looks_at_it_ends_no_stream(
     monkeypatch.setattr(DataFrameWriter, "save", fails_once)
     drain(start(spark, APPENDS, location, 2, shared=True, batches=2), batches=2, deadline=300)
     assert met
-    assert_holds(spark, location, expected(spark, 2))
+    assert_rows(spark, location, expected(spark, 2))
     met.clear()
     with pytest.raises(StreamError, match="Failed to check heartbeat"):
         drain(start(spark, APPENDS, alone, 2, batches=2), batches=2, deadline=300)
@@ -240,7 +215,7 @@ def test_a_writer_that_does_not_end_keeps_a_stream_from_starting(
     spark: SparkSession, location: TableLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drain(start(spark, APPENDS, location, 1, shared=True), batches=1, deadline=300)
-    timeline = Path(str(local_path(location.table)), ".hoodie", "timeline")
+    timeline = folder(location.table) / ".hoodie" / "timeline"
     begun = max(timeline.glob("*.commit.requested"))
     instant = str(int(begun.name.partition(".")[0]) + 1)
     (timeline / f"{instant}.commit.requested").touch()
@@ -358,7 +333,7 @@ def test_a_new_stream_refuses_a_running_one_with_another_lock(
 def test_a_lock_file_that_nobody_releases(spark: SparkSession, location: TableLocation) -> None:
     ends: dict[str, Any] = {"shared": True, "batches": 6}
     drain(start(spark, APPENDS, location, 6, **ends), batches=1, deadline=300)
-    lock = Path(str(local_path(location.table)), ".hoodie", "lock")
+    lock = folder(location.table) / ".hoodie" / "lock"
     lock.touch()
     os.utime(lock, (time.time() - 600,) * 2)
     expire = {"hoodie.write.lock.filesystem.expire": "1000"}
@@ -373,7 +348,7 @@ def test_a_lock_file_that_nobody_releases(spark: SparkSession, location: TableLo
         ) in str(caught.value)
     after_a_minute = IMPATIENT | {"hoodie.write.lock.filesystem.expire": "1"}
     drain(start(spark, APPENDS, location, 6, lock=after_a_minute, **ends), batches=6, deadline=300)
-    assert_holds(spark, location, expected(spark, 6))
+    assert_rows(spark, location, expected(spark, 6))
 
 
 @pytest.mark.deep
@@ -390,7 +365,7 @@ def test_stamps_outlive_the_commits_of_others_and_archiving(
         other = expected(spark, 1, first=1000 + number * PER_BATCH)
         options = APPENDS.write_options(few)
         other.write.format("hudi").options(**options).mode("append").save(location.table)
-    active = Path(str(local_path(location.table)), ".hoodie", "timeline")
+    active = folder(location.table) / ".hoodie" / "timeline"
     assert len(list(active.glob("*_*.commit"))) < 8, "nothing was archived"
     drain(start(spark, APPENDS, location, 2), batches=2, deadline=300)
     table = spark.read.format("hudi").load(location.table)
@@ -439,14 +414,12 @@ def test_a_write_keeps_the_metadata_table_and_its_indexes(
     drain(start(spark, APPENDS, location, 1, extra=first), batches=1, deadline=300)
     sink = ExactlyOnceSink(spark, APPENDS, location, {"rows": 20, **SIZES, "first": 0})
     more = sensor_stream(spark, rows_per_batch=PER_BATCH, rows=40, **SIZES)
-    stream = more.writeStream.foreachBatch(sink.write_batch)
-    query = stream.option("checkpointLocation", location.checkpoint).start()
-    drain(query, batches=3, deadline=300)
+    drain(start_stream(more, sink.write_batch, location), batches=3, deadline=300)
     assert has(location) == kept
 
 
 def has(location: TableLocation) -> list[str]:
-    file = Path(str(local_path(location.table)), ".hoodie", "hoodie.properties")
+    file = folder(location.table) / ".hoodie" / "hoodie.properties"
     properties = read_properties(file.read_text())
     return properties["hoodie.table.metadata.partitions"].split(",")
 
@@ -469,8 +442,7 @@ def test_file_groups_that_are_not_the_tables_own_are_refused_and_rewritten(
     finally:
         spark.sql("DROP TABLE foreign_groups")
     rows = sensor_stream(spark, rows_per_batch=PER_BATCH, **sizes)
-    stream = rows.writeStream.foreachBatch(before.write_batch)
-    query = stream.option("checkpointLocation", location.checkpoint).start()
+    query = start_stream(rows, before.write_batch, location)
     with pytest.raises(StreamError, match="belong to no bucket"):
         drain(query, batches=2, deadline=300)
     with pytest.raises(TableError) as caught:

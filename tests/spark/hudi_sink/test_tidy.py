@@ -18,7 +18,7 @@ from kills import Killed, record, rows_once
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from running import folder, start_program
+from running import assert_rows, finish, folder, kill, start_program, start_stream
 from spark.programs.tidier import LOCK
 
 from hudi_sink.commits import Commits
@@ -27,7 +27,7 @@ from hudi_sink.services import TableServices
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import TableError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import TableLocation, local_path, locate
+from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 from hudilab_spark.streams import drain
 
@@ -37,11 +37,6 @@ LOGS = replace(UPSERTS, table_type="MERGE_ON_READ", buckets=1)
 SIZES = {"sensors": 3, "seed": 5}
 KEYS = 40
 TIDIER = str(Path(__file__).parents[1] / "programs" / "tidier.py")
-
-
-@pytest.fixture
-def location(tmp_path: Path) -> TableLocation:
-    return locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
 
 
 def write(
@@ -78,8 +73,7 @@ def start(
         sink.write_batch(batch, number)
         time.sleep(pause)
 
-    stream = moved.writeStream.foreachBatch(write)
-    return stream.option("checkpointLocation", location.checkpoint).start()
+    return start_stream(moved, write, location)
 
 
 def assert_exact(
@@ -87,8 +81,7 @@ def assert_exact(
 ) -> None:
     rows = sensor_readings(spark, 20 * batches, **SIZES)
     wanted = newest(folded(rows)) if spec.operation == "upsert" else rows
-    table = spark.read.format("hudi").load(location.table).select(wanted.columns)
-    assert (wanted.exceptAll(table).count(), table.exceptAll(wanted).count()) == (0, 0)
+    assert_rows(spark, location, wanted)
 
 
 @contextmanager
@@ -105,9 +98,7 @@ def tidier(
         assert program.stdout.readline() == "started\n", program.communicate()[1][-3000:]
         yield program
     finally:
-        if program.poll() is None:
-            os.killpg(program.pid, signal.SIGKILL)
-            program.communicate()
+        kill(program)
 
 
 def refusal(call: Callable[[], object]) -> str:
@@ -118,7 +109,7 @@ def refusal(call: Callable[[], object]) -> str:
 
 
 def files(location: TableLocation) -> list[str]:
-    root = Path(str(local_path(location.table)))
+    root = folder(location.table)
     return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
 
 
@@ -201,7 +192,7 @@ def test_a_writer_without_a_lock_is_left_alone(
         )
     assert files(location) == before
     # An unfinished write is never taken for a stopped one.
-    newest = max(Path(str(local_path(location.table)), ".hoodie/timeline").glob("*_*.deltacommit"))
+    newest = max((folder(location.table) / ".hoodie/timeline").glob("*_*.deltacommit"))
     newest.unlink()
     instant = newest.name.partition("_")[0]
     stopped = TableServices(spark, location.table, stopped=True)
@@ -235,7 +226,7 @@ def test_a_plan_that_another_program_executes_is_left_to_it(
     with tidy._client({"hoodie.compact.inline.max.delta.commits": "1"}) as client:
         schedule(spark, client, COMPACTIONS)
     (instant,) = pending(tidy._commits.meta(), COMPACTIONS)
-    beats = Path(str(local_path(location.table)), ".hoodie", ".heartbeat")
+    beats = folder(location.table) / ".hoodie" / ".heartbeat"
     beats.mkdir(exist_ok=True)
     (beats / instant).touch()
     assert refusal(tidy.compact) == (
@@ -265,20 +256,15 @@ def test_what_cannot_be_tidied_is_one_line(tmp_path: Path, how: str) -> None:
     (tmp_path / "empty").mkdir()
     program = "from hudilab_cli.cli import main; main()"
     start_of = ["-c", program, "tidy"] if how == "command" else ["-m", "hudilab_jobs.tidy"]
-    done = subprocess.run(
-        [sys.executable, *start_of, "empty", "--clean"],
-        cwd=tmp_path,
-        # As in an activated environment, so that the remedy names the command without its path.
-        env=os.environ | {"HUDILAB_HOME": str(tmp_path), "PATH": f"{sys.prefix}/bin:{os.defpath}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
+    # As in an activated environment, so that the remedy names the command without its path.
+    env = {"HUDILAB_HOME": str(tmp_path), "PATH": f"{sys.prefix}/bin:{os.defpath}"}
+    done = start_program(*start_of, "empty", "--clean", env=env, cwd=str(tmp_path))
+    assert done.communicate(timeout=120) == (
+        "",
         f"hudilab: no Hudi table at file://{tmp_path}/empty: .hoodie/hoodie.properties is missing "
-        "or empty; give the folder that contains .hoodie: hudilab tidy TABLE\n"
+        "or empty; give the folder that contains .hoodie: hudilab tidy TABLE\n",
     )
+    assert done.returncode == 1
 
 
 BESIDE = [
@@ -297,8 +283,7 @@ def test_services_in_a_second_process_beside_a_stream(
     drain(start(spark, spec, location, batches, 0.0), batches=2, deadline=300)
     with tidier(location, 20.0, *services) as program:
         drain(start(spark, spec, location, batches, 1.5), batches=batches, deadline=300)
-        out, err = program.communicate(timeout=120)
-    assert program.returncode == 0, err[-3000:]
+        out = finish(program, 120)
     assert_exact(spark, spec, location, batches)
     lines = [line for line in out.splitlines() if line.startswith(services[0])]
     assert sum("0 plans" not in line for line in lines) >= 2, out
@@ -323,7 +308,7 @@ def kill_beside(
     drain(start(spark, spec, location, batches, 0.0), batches=2, deadline=300)
     stream = start(spark, spec, location, batches, 0.5)
     open_ = "compaction" if service == "compact" else "clustering"
-    timeline = Path(str(local_path(location.table)), ".hoodie", "timeline")
+    timeline = folder(location.table) / ".hoodie" / "timeline"
     for _ in range(kills):
         with tidier(location, 60.0, service) as program:
             known = {path.name for path in timeline.glob(f"*.{open_}.inflight")}
@@ -334,7 +319,7 @@ def kill_beside(
                 time.sleep(0.01)
             time.sleep(chance.uniform(0.0, 0.4))
             os.killpg(program.pid, signal.SIGKILL)
-            rows_once(Path(str(local_path(location.table))))
+            rows_once(folder(location.table))
     drain(stream, batches=batches, deadline=600)
     return batches
 

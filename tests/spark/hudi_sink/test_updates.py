@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from refusals import refused
+from running import folder, readings_at, start_stream
 from spark.hudi_sink.test_kill import ROWS_PER_BATCH, Run
 
 from hudi_sink.commits import Commits
@@ -20,18 +21,13 @@ from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
 from hudilab.files import read_properties
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import TableLocation, local_path, locate
+from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 from hudilab_spark.streams import drain
 from hudilab_spark.warehouse import sql_path
 
 BOTH = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 SIZES = {"sensors": 2, "seed": 5}
-
-
-@pytest.fixture
-def location(tmp_path: Path) -> TableLocation:
-    return locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
 
 
 def upserts(table_type: str, **fields: Any) -> TableSpec:
@@ -78,7 +74,7 @@ def test_of_older_equal_and_newer_rows(
     assert [sum(row.kind == kind for row in warm) for kind in range(3)] == won
     assert stored.count() == 30
     if merge_mode:  # what the table keeps says what the spec said
-        file = Path(str(local_path(location.table)), ".hoodie", "hoodie.properties")
+        file = folder(location.table) / ".hoodie" / "hoodie.properties"
         assert read_properties(file.read_text())["hoodie.record.merge.mode"] == merge_mode
         assert spec.conflicts(read_properties(file.read_text())) == []
 
@@ -147,8 +143,7 @@ def stream(
     sink = ExactlyOnceSink(spark, spec, location, sizes)
     rows = sensor_stream(spark, rows_per_batch=20, **sizes)
     rows = rows.withColumn("temperature", F.col("temperature").cast(cast))
-    query = rows.writeStream.foreachBatch(sink.write_batch).trigger(availableNow=True)
-    drain(query.option("checkpointLocation", location.checkpoint).start(), deadline=300)
+    drain(start_stream(rows, sink.write_batch, location, once=True), deadline=300)
 
 
 @pytest.mark.deep
@@ -180,12 +175,10 @@ def test_a_merge_that_knows_the_index_leaves_the_stream_healthy(
     assert foreign_groups(Commits(spark, location.table).file_groups(), 2) == []
 
 
-@pytest.mark.parametrize("folder", ["ann's", "o'brien jürgen", 'a % "b" $c~'])
-def test_a_name_for_a_table_at_an_odd_path(
-    spark: SparkSession, tmp_path: Path, folder: str
-) -> None:
+@pytest.mark.parametrize("name", ["ann's", "o'brien jürgen", 'a % "b" $c~'])
+def test_a_name_for_a_table_at_an_odd_path(spark: SparkSession, tmp_path: Path, name: str) -> None:
     spec, rows = upserts("COPY_ON_WRITE"), sensor_readings(spark, 4, **SIZES)
-    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path / folder)
+    location = readings_at(tmp_path / name)
     write(rows, spec, location)
     place = sql_path(spark, location.table)
     spark.sql(
@@ -207,8 +200,8 @@ def test_a_name_for_a_table_at_an_odd_path(
     )
     spark.sql("INSERT INTO odd VALUES (1), (2)")
     spark.sql("DROP TABLE odd")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [folder]
-    assert (tmp_path / folder / "warehouse" / "lab" / "new" / ".hoodie").is_dir()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name]
+    assert (tmp_path / name / "warehouse" / "lab" / "new" / ".hoodie").is_dir()
 
 
 def test_a_path_for_sql_is_a_link_only_where_it_must_be(

@@ -13,12 +13,13 @@ import pytest
 from hudi import HudiTableBuilder
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from running import folder, start_stream
 
 from hudi_sink.rows import gathered, newest_rows
 from hudi_sink.service_schedule import service_options
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
-from hudilab.paths import TableLocation, local_path, locate
+from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
 from hudilab_lessons.timeline import instants
 from hudilab_spark.streams import drain
@@ -134,23 +135,19 @@ def stream(
         sink.write_batch(rows, number)
 
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
-    writer = source.writeStream.foreachBatch(write_batch)
-    query = writer.option("checkpointLocation", location.checkpoint).start()
-    drain(query, batches=batches, deadline=180)
+    drain(start_stream(source, write_batch, location), batches=batches, deadline=180)
 
 
 @pytest.mark.parametrize("combined", ["", "true"])
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_a_stream_keeps_one_row_of_each_key(
-    spark: SparkSession, tmp_path: Path, table_type: str, combined: str
+    spark: SparkSession, location: TableLocation, table_type: str, combined: str
 ) -> None:
     """The ledger's way and Hudi's leave the same rows, except where Hudi leaves it to chance."""
-    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
     spec = readings_table(table_type=table_type, operation="upsert", buckets=2)
     extra = {"hoodie.combine.before.upsert": combined} if combined else {}
     stream(spark, location, 2, spec, extra)
-    table = local_path(location.table)
-    assert table is not None
+    table = folder(location.table)
     stored = read(spark, table)
     chance = {(1, 11, "1.10"), (1, 11, "1.20")} if combined else set()
     assert [row for row in stored if row not in chance] == [
@@ -172,9 +169,8 @@ def test_a_stream_keeps_one_row_of_each_key(
     ],
 )
 def test_the_newest_is_what_the_table_says(
-    spark: SparkSession, tmp_path: Path, fields: dict[str, Any], left: list[Reading]
+    spark: SparkSession, location: TableLocation, fields: dict[str, Any], left: list[Reading]
 ) -> None:
-    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
     spec = readings_table(operation="upsert", **fields)
     sink = ExactlyOnceSink(spark, spec, location, {})
     changes = [(1, 10, "1.00", 5), (1, 10, "2.00", 9), (1, 10, "3.00", 1), (1, 11, "4.00", 1)]
@@ -187,11 +183,8 @@ def test_the_newest_is_what_the_table_says(
         sink.write_batch(batch.sparkSession.createDataFrame(values, SCHEMA).coalesce(1), number)
 
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
-    writer = source.writeStream.foreachBatch(write_batch)
-    query = writer.option("checkpointLocation", location.checkpoint).start()
-    drain(query, batches=2, deadline=180)
-    table = local_path(location.table)
-    assert table is not None
+    drain(start_stream(source, write_batch, location), batches=2, deadline=180)
+    table = folder(location.table)
     assert read(spark, table) == [row[:3] for row in left]
 
 
@@ -239,13 +232,11 @@ def test_a_partition_goes_to_no_more_tasks_than_it_has_buckets(
 
 @pytest.mark.deep
 def test_small_logs_are_not_compacted_at_each_tenth_batch(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, location: TableLocation
 ) -> None:
-    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
     spec = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
     stream(spark, location, 11, spec, {})
-    table = local_path(location.table)
-    assert table is not None
+    table = folder(location.table)
     actions = list(instants(spark, location.table)["action"])
     assert actions.count("deltacommit") == 11
     assert "commit" not in actions
@@ -254,11 +245,9 @@ def test_small_logs_are_not_compacted_at_each_tenth_batch(
 
 @pytest.mark.deep
 def test_small_logs_are_compacted_up_to_a_bound(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, location: TableLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
-    table = local_path(location.table)
-    assert table is not None
+    table = folder(location.table)
     spec = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
     rows = sensor_readings(spark, 60_000, sensors=2, seed=3)
 
@@ -280,15 +269,12 @@ def test_small_logs_are_compacted_up_to_a_bound(
 
 @pytest.mark.deep
 def test_large_logs_are_compacted_as_often_as_they_grow(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, location: TableLocation
 ) -> None:
-    location = locate("warehouse", "lab", "readings", is_local=True, home=tmp_path)
     spec = readings_table(table_type="MERGE_ON_READ", operation="upsert", buckets=1)
     sink = ExactlyOnceSink(spark, spec, location, {}, 20)
     rows = sensor_stream(spark, rows_per_batch=5_000, rows=100_000, sensors=1, seed=3)
-    writer = rows.writeStream.foreachBatch(sink.write_batch)
-    query = writer.option("checkpointLocation", location.checkpoint).start()
-    drain(query, batches=20, deadline=300)
+    drain(start_stream(rows, sink.write_batch, location), batches=20, deadline=300)
     actions = list(instants(spark, location.table)["action"])
     assert actions.count("commit") == 2, "compactions at the tenth and twentieth batch"
     assert spark.read.format("hudi").load(location.table).count() == 100_000

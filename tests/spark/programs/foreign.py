@@ -9,34 +9,25 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from hudilab_spark.java import find_java
+from hudilab_spark.warehouse import sql_path
 
+CASES: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+# Name -> options and steps by name or as they are; without steps, two upserts.
+TABLES: dict[str, dict[str, Any]] = CASES["tables"]
 WRITE = "hoodie.datasource.write."
-KEYGEN, PARTITION = f"{WRITE}keygenerator.class", f"{WRITE}partitionpath.field"
-OPERATION, KEY = f"{WRITE}operation", f"{WRITE}recordkey.field"
-GEN = "org.apache.hudi.keygen."
-MOR = {f"{WRITE}table.type": "MERGE_ON_READ"}
-BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
-HIVE, ENCODED = (
-    {f"{WRITE}hive_style_partitioning": "true"},
-    {f"{WRITE}partitionpath.urlencode": "true"},
+PARTITION, KEY, OPERATION = (
+    f"{WRITE}partitionpath.field",
+    f"{WRITE}recordkey.field",
+    f"{WRITE}operation",
 )
-COMPACT = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
-CLEAN = {"hoodie.clean.max.commits": "1", "hoodie.clean.commits.retained": "1"}
-ARCHIVE = CLEAN | {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
-BARE = {"hoodie.populate.meta.fields": "false"}
-VERSIONS = {
-    number: {"hoodie.write.table.version": str(number), "hoodie.write.auto.upgrade": "false"}
-    for number in (6, 8)
-}
-FORMAT = "hoodie.table.base.file.format"
 COLUMNS = (
     "id",
     "concat('name ', id) AS name",
@@ -55,45 +46,41 @@ DEFAULTS = {
     KEY: "id",
     PARTITION: "city",
     "hoodie.table.ordering.fields": "ts",
-    OPERATION: "upsert",
     "hoodie.compact.inline": "false",
 }
 _names = count()
 
 
-class Foreign(NamedTuple):
-    """A table: options beyond the defaults (an empty value removes one), and what is done to it.
+class Steps:
+    """A table and what is done to it.
 
-    A step is SQL, with the table's name and path in braces, or an operation of the writer on the
-    rows from one number to another, with options of its own.
+    Options are names of groups in foreign.json, or beyond them; an empty value removes a default.
+    A step is a name there, SQL with the table's name and path in braces, or an operation of the
+    writer on the rows from one number to another, with options of its own.
     """
 
-    options: Mapping[str, str]
-    steps: tuple[Any, ...] = (("upsert", 0, 90), ("upsert", 60, 120))
-    without: str = ""  # a column
-
-
-class Steps:
-    """A table and what is done to it."""
-
-    def __init__(self, spark: SparkSession, home: Path, foreign: Foreign) -> None:
-        self.spark, self.path, self.name = spark, home / "t", f"foreign_{next(_names)}"
-        given = DEFAULTS | {"hoodie.table.name": self.name} | dict(foreign.options)
-        self.without = foreign.without
+    def __init__(
+        self, spark: SparkSession, path: Path, *options: str | Mapping[str, str], without: str = ""
+    ) -> None:
+        self.spark, self.path, self.name = spark, path, f"foreign_{next(_names)}"
+        given = DEFAULTS | {"hoodie.table.name": self.name} | resolved(options)
         self.options = {key: value for key, value in given.items() if value}
-        for step in foreign.steps:
-            if isinstance(step, str):
-                self.sql(step)
-            else:
+        self.without = without  # a column
+
+    def do(self, *steps: Any) -> None:
+        for step in steps:
+            if not isinstance(step, str):
                 self.write(*step)
+            elif step in CASES["steps"]:
+                self.do(*CASES["steps"][step])
+            else:
+                self.sql(step)
 
     def rows(self, first: int, last: int) -> DataFrame:
         return self.spark.range(first, last, 1, 1).selectExpr(*COLUMNS).drop(self.without)
 
-    def write(
-        self, operation: str, first: int, last: int, more: Mapping[str, str] | None = None
-    ) -> None:
-        options = self.options | {OPERATION: operation} | dict(more or {})
+    def write(self, operation: str, first: int, last: int, *more: str | Mapping[str, str]) -> None:
+        options = self.options | {OPERATION: operation} | resolved(more)
         rows, mode = self.rows(first, last), "append"
         if operation == "bootstrap":
             source = self.path.with_name("source")
@@ -106,9 +93,10 @@ class Steps:
     def sql(self, text: str) -> list[Any]:
         name = f"{self.name}_{next(_names)}"
         if "{table}" in text and "CREATE TABLE" not in text:
-            self.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{self.path}'")
+            location = sql_path(self.spark, f"file://{self.path}")
+            self.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{location}'")
         if "{before}" in text or "{last}" in text:
-            commits = self.sql("CALL show_commits(table => '{table}')")
+            commits = self.call("show_commits")
             *_, before, last = sorted(row.commit_time for row in commits)
             text = text.replace("{before}", before).replace("{last}", last)
         try:
@@ -119,20 +107,45 @@ class Steps:
                 return []
             raise
 
+    def call(self, procedure: str, given: str = "limit => 1000000") -> list[Any]:
+        return self.sql(f"CALL {procedure}(table => '{{table}}', {given})")
+
+
+def resolved(options: Iterable[str | Mapping[str, str]]) -> dict[str, str]:
+    """The options themselves, of groups by name and of others."""
+    groups = CASES["options"]
+    return {
+        key: value
+        for some in options
+        for key, value in (groups[some] if isinstance(some, str) else some).items()
+    }
+
+
+def make(spark: SparkSession, home: Path, name: str) -> Steps:
+    """Make a table of foreign.json in a folder."""
+    case = TABLES[name]
+    given = {
+        key: case[field] for field, key in (("key", KEY), ("partition", PARTITION)) if field in case
+    }
+    table = Steps(
+        spark, home / "t", *case.get("options", ()), given, without=case.get("without", "")
+    )
+    table.do(*case.get("steps", ["UPSERTS"]))
+    return table
+
 
 def counts_of(table: Steps) -> dict[str, Any]:
     """What Spark and Hudi's procedures say of a table, as plain values."""
-    where = "table => '{table}', limit => 10000"
     try:
         counts = said_by_query(table)
-        slices = table.sql(f"CALL show_fsview_latest({where}, include_in_flight => true)")
+        slices = table.call("show_fsview_latest", "limit => 1000000, include_in_flight => true")
     except Exception as error:  # a truncated table has no schema until the next write
         if "No schema found" in str(error) or "does not contains schema" in str(error):
             return {"rows": 0, "partitions": 0, "by_partition": {}, "slices": []}
         raise
     sizes = ("data_file_size", "num_delta_files", "total_delta_file_size")
-    timeline = table.sql(f"CALL show_timeline({where})")
-    commits = table.sql(f"CALL show_commits({where})")
+    timeline = table.call("show_timeline")
+    commits = table.call("show_commits")
     return counts | {
         "commits": {row.commit_time: row.total_records_written for row in commits},
         "partitions": len({row.partition for row in slices}),
@@ -155,190 +168,12 @@ def said_by_query(table: Steps) -> dict[str, Any]:
     return figures
 
 
-def keygen(name: str, partition: str = "city", key: str = "id", **more: str) -> dict[str, str]:
-    return {KEYGEN: f"{GEN}{name}KeyGenerator", PARTITION: partition, KEY: key} | more
-
-
-TIMED = {
-    "hoodie.keygen.timebased.timestamp.type": "UNIX_TIMESTAMP",
-    "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
-}
-LATER = (("upsert", 0, 90), ("upsert", 60, 120), ("delete", 0, 20))
-DAYS = {
-    "hoodie.keygen.timebased.timestamp.type": "DATE_STRING",
-    "hoodie.keygen.timebased.input.dateformat": "yyyy-MM-dd",
-    "hoodie.keygen.timebased.output.dateformat": "yyyy-MM-dd",
-}
-AVRO = {
-    "hoodie.write.record.merge.custom.implementation.classes": (
-        "org.apache.hudi.common.model.HoodieAvroRecordMerger"
-    )
-}
-BOOT = "org.apache.hudi.client.bootstrap.selector."
-PROVIDER = {
-    "hoodie.bootstrap.full.input.provider": (
-        "org.apache.hudi.bootstrap.SparkParquetBootstrapDataProvider"
-    )
-}
-SELECTOR = "hoodie.bootstrap.mode.selector"
-SAVED = "CALL create_savepoint(table => '{table}', commit_time => '{before}')"
-BACK = "CALL rollback_to_savepoint(table => '{table}', instant_time => '{before}')"
-UNDO = "CALL rollback_to_instant(table => '{table}', instant_time => '{last}')"
-# Spark cannot read it.
-HFILE = Foreign(
-    {FORMAT: "HFILE", f"{WRITE}row.writer.enable": "false", "hoodie.metadata.enable": "false"}
-    | AVRO,
-    (("bulk_insert", 0, 90),),
-)
-ORC = {FORMAT: "ORC", f"{WRITE}row.writer.enable": "false", "hoodie.metadata.enable": "false"}
-TABLES = {
-    "orc": Foreign(ORC | AVRO, LATER, without="day"),
-    "orc, MOR": Foreign(ORC | AVRO | MOR | BUCKETS, LATER, without="day"),
-    "simple key": Foreign(keygen("Simple"), LATER),
-    "complex key": Foreign(keygen("Complex", "land,city", "id,name"), LATER),
-    "timestamp": Foreign(keygen("TimestampBased", "seconds") | TIMED, LATER),
-    "custom key": Foreign(keygen("Custom", "city:simple,text:timestamp") | DAYS, LATER),
-    "no key": Foreign({KEY: "", OPERATION: "insert"}, (("insert", 0, 90), ("insert", 60, 120))),
-    "no key, bulk": Foreign({KEY: ""}, (("bulk_insert", 0, 90), ("bulk_insert", 60, 120))),
-    "no partition": Foreign(keygen("Nonpartitioned", ""), LATER),
-    "no partition, MOR": Foreign(keygen("Nonpartitioned", "") | MOR, LATER),
-    "no meta fields": Foreign(BARE, (("bulk_insert", 0, 90), ("insert", 90, 120))),
-    "no meta fields, upsert": Foreign(BARE | {"hoodie.index.type": "SIMPLE"}, LATER),
-    "no meta fields, MOR": Foreign(BARE | MOR | {"hoodie.index.type": "SIMPLE"}, LATER),
-    "three levels": Foreign(keygen("Complex", "land,city,day"), LATER),
-    "three levels, hive": Foreign(keygen("Complex", "land,city,day") | HIVE, LATER),
-    "three levels, hive, encoded": Foreign(
-        keygen("Complex", "land,city,at") | HIVE | ENCODED, LATER
-    ),
-    "encoded slashes": Foreign(keygen("Simple", "path") | ENCODED),
-    "slashes": Foreign(keygen("Simple", "path")),
-    "dropped columns": Foreign(HIVE | {f"{WRITE}drop.partition.columns": "true"}),
-    "date": Foreign(keygen("Simple", "day"), LATER),
-    "timestamp column": Foreign(keygen("Simple", "at") | HIVE | ENCODED, LATER),
-    "odd values": Foreign(keygen("Simple", "odd"), LATER),
-    "odd values, MOR": Foreign(keygen("Simple", "odd") | HIVE | MOR | BUCKETS, LATER),
-    "bootstrapped, metadata only": Foreign(
-        {SELECTOR: f"{BOOT}MetadataOnlyBootstrapModeSelector"}, (("bootstrap", 0, 90),)
-    ),
-    "bootstrapped, metadata only, and written": Foreign(
-        {SELECTOR: f"{BOOT}MetadataOnlyBootstrapModeSelector"},
-        (("bootstrap", 0, 90), ("upsert", 60, 120)),
-    ),
-    "bootstrapped, metadata only, MOR": Foreign(
-        MOR | {SELECTOR: f"{BOOT}MetadataOnlyBootstrapModeSelector"},
-        (("bootstrap", 0, 90), ("upsert", 60, 120)),
-    ),
-    "bootstrapped, full records": Foreign(
-        PROVIDER | {SELECTOR: f"{BOOT}FullRecordBootstrapModeSelector"},
-        (("bootstrap", 0, 90), ("upsert", 60, 120)),
-    ),
-    "savepoint": Foreign({}, (*LATER, SAVED)),
-    "savepoint, and back": Foreign({}, (*LATER, SAVED, BACK, ("upsert", 0, 5))),
-    "savepoint, and back, MOR": Foreign(MOR, (*LATER, SAVED, BACK, ("upsert", 0, 5))),
-    "rolled back": Foreign({}, (*LATER, UNDO)),
-    "rolled back, MOR": Foreign(MOR | BUCKETS, (*LATER, UNDO)),
-    "version 6": Foreign(VERSIONS[6], LATER),
-    "version 6, MOR": Foreign(VERSIONS[6] | MOR, LATER),
-    "version 6, MOR, compacted": Foreign(
-        VERSIONS[6] | MOR | BUCKETS, (*LATER, ("upsert", 0, 40, COMPACT), ("upsert", 0, 10))
-    ),
-    "version 8": Foreign(VERSIONS[8], LATER),
-    "version 8, MOR": Foreign(VERSIONS[8] | MOR | BUCKETS, LATER),
-    "parquet logs": Foreign(MOR | BUCKETS | {"hoodie.logfile.data.block.format": "parquet"}, LATER),
-    "avro logs": Foreign(MOR | BUCKETS | {"hoodie.logfile.data.block.format": "avro"}, LATER),
-    "only logs": Foreign(MOR | BUCKETS, (("upsert", 0, 90),)),
-    "compaction pending": Foreign(
-        MOR | BUCKETS,
-        (
-            *LATER,
-            "CALL run_compaction(table => '{table}', op => 'schedule', options => "
-            "'hoodie.compact.inline.max.delta.commits=1')",
-            ("upsert", 30, 60),
-        ),
-    ),
-    "clustering pending": Foreign(
-        {},
-        (
-            ("bulk_insert", 0, 90),
-            ("bulk_insert", 90, 120),
-            "CALL run_clustering(table => '{table}', op => 'schedule')",
-            ("bulk_insert", 120, 150),
-        ),
-    ),
-    "clustered": Foreign(
-        {},
-        (
-            ("bulk_insert", 0, 90),
-            ("bulk_insert", 90, 120),
-            "CALL run_clustering(table => '{table}', op => 'scheduleAndExecute')",
-            ("bulk_insert", 120, 150),
-        ),
-    ),
-    "clustered, MOR": Foreign(
-        MOR,
-        (*LATER, "CALL run_clustering(table => '{table}', op => 'scheduleAndExecute')"),
-    ),
-    "overwritten partitions": Foreign({}, (*LATER, ("insert_overwrite", 0, 10))),
-    "overwritten table": Foreign({}, (*LATER, ("insert_overwrite_table", 0, 2))),
-    "overwritten table, MOR": Foreign(MOR, (*LATER, ("insert_overwrite_table", 0, 2))),
-    "dropped partition": Foreign(HIVE, (*LATER, "ALTER TABLE {table} DROP PARTITION (city='x')")),
-    "truncated": Foreign({}, (*LATER, "TRUNCATE TABLE {table}")),
-    "truncated and written": Foreign({}, (*LATER, "TRUNCATE TABLE {table}", ("upsert", 0, 5))),
-    "all deleted": Foreign({}, (("upsert", 0, 30), ("delete", 0, 30))),
-    "all deleted, MOR": Foreign(MOR, (("upsert", 0, 30), ("delete", 0, 30))),
-    "archived": Foreign(ARCHIVE, tuple(("upsert", 10 * n, 10 * n + 60) for n in range(9))),
-    "archived, MOR": Foreign(
-        ARCHIVE | MOR | COMPACT, tuple(("upsert", 10 * n, 10 * n + 60) for n in range(9))
-    ),
-    "archived, version 6": Foreign(
-        ARCHIVE | VERSIONS[6], tuple(("upsert", 10 * n, 10 * n + 60) for n in range(9))
-    ),
-    "column stats": Foreign(
-        {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
-    ),
-    "record index": Foreign(
-        {
-            "hoodie.metadata.enable": "true",
-            "hoodie.metadata.global.record.level.index.enable": "true",
-            "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX",
-        }
-    ),
-    "consistent hashing": Foreign(
-        MOR | {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
-    ),
-    "empty batch": Foreign({}, (("upsert", 0, 0),)),
-    "SQL": Foreign(
-        {PARTITION: "city"},
-        (
-            "CREATE TABLE {table} (id BIGINT, price DOUBLE, city STRING) USING hudi TBLPROPERTIES "
-            "(primaryKey='id', type='mor') PARTITIONED BY (city) LOCATION '{path}'",
-            "INSERT INTO {table} VALUES (1, 1.0, 'Oslo'), (2, 2.0, 'a b'), (3, 3.0, NULL)",
-            "UPDATE {table} SET price = 5 WHERE id = 2",
-            "DELETE FROM {table} WHERE id = 1",
-        ),
-    ),
-    "SQL, no key": Foreign(
-        {PARTITION: ""},
-        (
-            "CREATE TABLE {table} (id BIGINT, price DOUBLE) USING hudi LOCATION '{path}'",
-            "INSERT INTO {table} VALUES (1, 1.0), (1, 1.0)",
-            "UPDATE {table} SET price = 5 WHERE id = 1",
-        ),
-    ),
-    "no commit": Foreign(
-        {PARTITION: ""},
-        ("CREATE TABLE {table} (id BIGINT, price DOUBLE) USING hudi LOCATION '{path}'",),
-    ),
-}
-
-
 def main(jar: Path, home: Path, names: list[str]) -> None:
     os.environ |= {"JAVA_HOME": str(find_java().home), "SPARK_LOCAL_IP": "127.0.0.1"}
     os.environ |= {"PYSPARK_PYTHON": sys.executable}
     os.environ.pop("SPARK_CONF_DIR", None)
-    builder = SparkSession.builder.master("local[2]").appName("foreign")
     hudi = "org.apache.spark.sql.hudi"
-    for key, value in {
+    settings: dict[str, Any] = {
         "spark.driver.extraClassPath": str(jar),
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
@@ -348,15 +183,15 @@ def main(jar: Path, home: Path, names: list[str]) -> None:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.ui.enabled": "false",
-    }.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    }
+    builder = SparkSession.builder.master("local[2]").appName("foreign")
+    spark = builder.config(map=settings).getOrCreate()
     results: dict[str, Any] = {}
     for name in names:
         at = home / name
         at.mkdir(parents=True)
         try:
-            results[name] = said_by_query(Steps(spark, at, TABLES[name]))
+            results[name] = said_by_query(make(spark, at, name))
         except Exception as error:  # this release cannot make it
             results[name] = {"error": " ".join(str(error).split())[:300]}
     spark.stop()

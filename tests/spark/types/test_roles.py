@@ -6,6 +6,7 @@ rewrites it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from itertools import cycle, product
@@ -28,34 +29,11 @@ from hudilab.table import GLOBAL_INDEXES, LOCAL_INDEXES, TableSpec
 
 ROLES = ("record_key", "partition", "ordering")
 INDEXES = (*LOCAL_INDEXES, *GLOBAL_INDEXES)
-# Type -> the values of two rows, and what an update adds to its ordering value each time.
-TYPES = {
-    "boolean": ("true", "false"),
-    "int": ("2147483647", "-1"),
-    "bigint": ("9223372036854775807", "-1"),
-    "float": ("'NaN'", "1.4E-45"),
-    "double": ("'NaN'", "0.0"),
-    "decimal(9,0)": ("999999999", "-1"),
-    "decimal(20,10)": ("0.0000000001", "1"),
-    "string": ("'x:1, y%/'", "'x'"),
-    "date": ("DATE'1500-02-28'", "DATE'2026-01-01'"),
-    "timestamp": ("timestamp_micros(1767261600123456)", "timestamp_micros(1767261600123789)"),
-    "timestamp_ntz": ("timestamp_micros(1767261600123456)", "timestamp_micros(1767261600123789)"),
-    "binary": ("X'00FF'", "X'01FF'"),
-    "array<int>": ("array(1)", "array(2)"),
-    "map<string,int>": ("map('a', 1)", "map('a', 2)"),
-    "struct<a:int>": ("named_struct('a', 1)", "named_struct('a', 2)"),
-}
-ORDERS = {
-    "boolean": ("false", "true", "true", "true", "true"),
-    "double": ("-1", "0", "4.9E-324", "1E10", "'NaN'"),
-    "decimal(20,10)": tuple(f"0.000000000{step}" for step in range(5)),
-    "string": ("''", "'1'", "'10'", "'9'", "'é'"),
-    "date": tuple(f"DATE'{year:04}-01-01'" for year in (1, 1500, 1969, 1970, 9999)),
-    **dict.fromkeys(
-        ("timestamp", "timestamp_ntz"), tuple(f"timestamp_micros({step - 2})" for step in range(5))
-    ),
-}
+FILE = json.loads(Path(__file__).with_name("roles.json").read_text("utf-8"))
+# Type -> the values of two rows.
+TYPES: dict[str, list[str]] = FILE["values"]
+# Type -> its ordering value at each step of a test; of others, the number of the step.
+ORDERS: dict[str, list[str]] = FILE["orders"]
 QUICK = [("binary", "record_key"), ("timestamp", "partition")]  # of what is refused
 PLAIN = {"record_key": "bigint", "partition": "string", "ordering": "bigint"}
 # Type, role -> "right", or "refused: " and the SQL to use instead, as the page says.

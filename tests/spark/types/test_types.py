@@ -5,6 +5,7 @@ What is found makes docs/types.md; `--types-to docs/types.md` rewrites it.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,25 +31,9 @@ class Refusal(NamedTuple):
     remedy: str
 
 
-TO_TEXT = "cast it to string"
 REFUSALS = [
-    Refusal("tinyint", "1Y", 'F.col("v").cast("int")'),
-    Refusal("smallint", "1S", 'F.col("v").cast("int")'),
-    Refusal(
-        "array<struct<tinyint:smallint>>",
-        "array(named_struct('tinyint', 1S))",
-        'F.col("v").cast("array<struct<tinyint:int>>")',
-    ),
-    Refusal("void", "NULL", TO_TEXT),
-    Refusal("array<void>", "array()", TO_TEXT),
-    Refusal("interval year to month", "INTERVAL '1-2' YEAR TO MONTH", TO_TEXT),
-    Refusal("interval day to second", "INTERVAL '1 2:3:4' DAY TO SECOND", TO_TEXT),
-    Refusal("interval", "make_interval(1, 2, 3)", TO_TEXT),
-    Refusal("map<int,string>", "map(1, 'a')", "cast it to map<string,string>"),
-    Refusal("array<map<date,int>>", "array(map(DATE'2026-01-01', 1))", "map<string,int>"),
-    Refusal("struct<>", "from_json('{}', 'STRUCT<>')", "drop it"),
-    Refusal("struct<struct<>>", "named_struct('f', from_json('{}', 'STRUCT<>'))", "drop it"),
-    Refusal("vector of pyspark.ml", "array(1D, 2D)", "vector_to_array"),
+    Refusal(*fields)
+    for fields in json.loads(Path(__file__).with_name("refused.json").read_text("utf-8"))
 ]
 
 

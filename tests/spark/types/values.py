@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -116,59 +118,15 @@ LEAVES = {
     "timestamp": _moments("TIMESTAMP"),
     "timestamp_ntz": _moments("TIMESTAMP_NTZ"),
 }
-# Shape -> type and value around a type {k} and its value {v}, and further values.
-SHAPES = {
-    "array": ("ARRAY<{k}>", "array(CAST(NULL AS {k}), {v}, {v})", ("array()",)),
-    "map": (
-        "MAP<STRING,{k}>",
-        "map('', {v}, 'k', {v}, 'null', CAST(NULL AS {k}))",
-        ("map()",),
-    ),
-    "struct": (
-        "STRUCT<f:{k},g:INT>",
-        "named_struct('f', {v}, 'g', 1)",
-        ("named_struct('f', NULL, 'g', NULL)",),
-    ),
-    "three deep": (
-        "ARRAY<MAP<STRING,STRUCT<f:{k}>>>",
-        "array(map('k', named_struct('f', {v}), 'null', NULL), NULL, map())",
-        ("array()", "array(NULL)", "array(map('k', named_struct('f', NULL)))"),
-    ),
-}
 # Only bytes make such a text; Spark passes it on.
 NO_UTF_8 = Leaf(
     "STRING", {"a byte": "CAST(X'41FF42' AS STRING)", "half a pair": "CAST(X'EDA080' AS STRING)"}
 )
-# What only a shape of its own shows.
-NESTED = {
-    "array<array<array<int>>>": (
-        "ARRAY<ARRAY<ARRAY<INT>>>",
-        ("array(array(array(1, NULL), array(), NULL), array(), NULL)", "array(array(array()))"),
-    ),
-    "map<string,map<string,map<string,int>>>": (
-        "MAP<STRING,MAP<STRING,MAP<STRING,INT>>>",
-        ("map('a', map('b', map('c', 1, 'd', NULL), '', NULL), 'e', map())",),
-    ),
-    "struct<struct<struct<int>>>": (
-        "STRUCT<a:STRUCT<b:STRUCT<c:INT>>>",
-        *(
-            (
-                "named_struct('a', named_struct('b', named_struct('c', 1)))",
-                "named_struct('a', named_struct('b', named_struct('c', NULL)))",
-                "named_struct('a', named_struct('b', NULL))",
-                "named_struct('a', NULL)",
-            ),
-        ),
-    ),
-    "struct<array<struct>,map<array>>": (
-        "STRUCT<a:ARRAY<STRUCT<x:DOUBLE,y:DATE>>,m:MAP<STRING,ARRAY<DECIMAL(20,3)>>>",
-        (
-            "named_struct('a', array(named_struct('x', -0.0D, 'y', DATE'0001-01-01'), NULL), "
-            "'m', map('k', array(1.5, NULL), 'n', NULL, 'e', array()))",
-            "named_struct('a', array(), 'm', map())",
-        ),
-    ),
-}
+_FILE = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+# Shape -> type and value around a type {k} and its value {v}, and further values.
+SHAPES: dict[str, list[str]] = _FILE["shapes"]
+# Row -> type and values: what only a shape of its own shows.
+NESTED: dict[str, list[str]] = _FILE["nested"]
 
 
 def _cast(sql: str, kind: str) -> str:
@@ -180,7 +138,7 @@ def _columns() -> Iterator[TypeColumn]:
         values = {"null": _cast("NULL", leaf.kind), **leaf.values}
         name = re.sub(r"\W+", "_", row).strip("_")
         yield TypeColumn(name, row, "column", tuple(values.items()))
-        for shape, (kind, around, more) in SHAPES.items():
+        for shape, (kind, around, *more) in SHAPES.items():
             of = kind.format(k=leaf.kind)
             inside = [
                 (label, _cast(around.format(k=leaf.kind, v=value), of))
@@ -195,7 +153,7 @@ def _columns() -> Iterator[TypeColumn]:
             values = {"null": _cast("NULL", leaf.kind), **leaf.values}
             named = tuple((f"{leaf.kind.lower()} {label}", sql) for label, sql in values.items())
             yield TypeColumn(f"d_{digits}_{scale}", "decimal of 1 to 38 digits", "column", named)
-    for number, (row, (kind, sqls)) in enumerate(NESTED.items()):
+    for number, (row, (kind, *sqls)) in enumerate(NESTED.items()):
         made = [(sql.replace("named_struct", "struct"), _cast(sql, kind)) for sql in sqls]
         made.append(("null", _cast("NULL", kind)))
         yield TypeColumn(f"nested_{number}", row, "column", tuple(made))
