@@ -417,7 +417,7 @@ def test_a_batch_whose_plan_is_damaged(
         f"the checkpoint file {finished.checkpoint}/offsets/1 is damaged; delete the files "
         "numbered 1 "
         f"and higher in {finished.checkpoint}/commits and {finished.checkpoint}/offsets, and start "
-        "again: their batches are planned again, and skipped if the table has them"
+        "again: Spark plans these batches again, and the sink skips those that the table contains"
     )
     checkpoint = CheckpointFiles(spark, finished.checkpoint)
     checkpoint.remove(checkpoint.later(0))
