@@ -47,8 +47,13 @@ def stream(
 ) -> None:
     rows = with_level(sensor_stream(spark, rows_per_batch=PER_BATCH, rows=80, **SIZES))
     sink = ExactlyOnceSink(spark, spec, location, SIZES)
-    query = start_stream(rows, lambda batch, n: sink.write_batch(change(batch, n), n), location)
-    drain(query, batches=batches, deadline=300)
+
+    def write_batch(batch: DataFrame, number: int) -> None:
+        # `drain` stops the stream, which may have begun the next batch by then.
+        assert number < batches, "the next stream writes this batch"
+        sink.write_batch(change(batch, number), number)
+
+    drain(start_stream(rows, write_batch, location), batches=batches, deadline=300)
 
 
 def refused(spark: SparkSession, spec: TableSpec, location: TableLocation, change: Change) -> str:

@@ -125,9 +125,15 @@ def location(tmp_path: Path) -> TableLocation:
 
 def merge(spark: SparkSession, spec: TableSpec, location: TableLocation, row: DataFrame) -> None:
     """Update a row by SQL, which does not read the index from the table."""
-    options = spec.write_options().items()
-    index = ", ".join(f"'{name}' = '{value}'" for name, value in options if ".index." in name)
-    spark.sql(f"CREATE TABLE roles USING hudi TBLPROPERTIES ({index}) LOCATION '{location.table}'")
+    properties = ", ".join(
+        f"'{name}' = '{value}'"
+        for name, value in spec.write_options().items()
+        if ".index." in name or name == "hoodie.metadata.enable"
+    )
+    spark.sql("DROP TABLE IF EXISTS roles")
+    spark.sql(
+        f"CREATE TABLE roles USING hudi TBLPROPERTIES ({properties}) LOCATION '{location.table}'"
+    )
     row.createOrReplaceTempView("newer")
     spark.sql("MERGE INTO roles t USING newer s ON t.k = s.k WHEN MATCHED THEN UPDATE SET *")
     spark.sql("DROP TABLE roles")
