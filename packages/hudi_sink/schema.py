@@ -244,8 +244,9 @@ def _scale(kind: Any) -> int | None:
     """Return how many decimals a number has, 0 of a whole one; None for other types."""
     if not isinstance(kind, str):
         return None
-    decimal = _DECIMAL.fullmatch(kind)
-    return int(decimal[2]) if decimal else 0 if kind in _DIGITS else None
+    if decimal := _DECIMAL.fullmatch(kind):
+        return int(decimal[2])
+    return 0 if kind in _DIGITS else None
 
 
 def _columns(schema: str) -> dict[str, Mapping[str, Any]]:
