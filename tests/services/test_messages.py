@@ -26,10 +26,11 @@ from services.own_topic import Own, as_json
 from services.registries import running_registry
 
 from hudi_sink.sink import ExactlyOnceSink
-from hudilab.errors import ConfigError, StreamError
+from hudilab.errors import ConfigError, KafkaError, StreamError
 from hudilab.settings import Settings
 from hudilab_jobs.kafka.connection import Access
 from hudilab_jobs.kafka.registry import LOGIN
+from hudilab_jobs.kafka.topics import TopicIdentity
 from hudilab_spark.session import open_session
 
 Make = Callable[..., Own]
@@ -45,6 +46,15 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
 @pytest.fixture
 def make(spark: SparkSession, tmp_path: Path, settings: Settings, kafka: Access) -> Make:
     return partial(Own, spark, tmp_path, settings.home, kafka)
+
+
+def test_a_topic_that_cannot_be_described(spark: SparkSession, kafka: Access) -> None:
+    identity = TopicIdentity(spark, kafka, "never_made")
+    with pytest.raises(KafkaError, match="UnknownTopicOrPartitionException") as caught:
+        identity()
+    start, _, cause = str(caught.value).partition(" (org.apache.kafka.common.errors.")
+    assert start == f"cannot describe topic 'never_made' at {kafka.servers}"
+    assert cause.endswith("); fix bootstrap.servers or the topic's name")
 
 
 LONG = struct.Struct(">q").pack

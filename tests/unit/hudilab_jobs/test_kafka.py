@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError as Code
 from confluent_kafka import KafkaException
-from py4j.protocol import Py4JError
 
 import hudilab_jobs.kafka.topics as kafka
 from hudilab.errors import KafkaError
@@ -195,45 +193,8 @@ def test_a_request_that_fails_or_times_out() -> None:
     )
 
 
-def test_topics_that_the_broker_does_not_get_rid_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = SimpleNamespace(delete_topics=lambda topics, operation_timeout: {})
-    monkeypatch.setattr(kafka, "_admin", lambda client: slow)
-    monkeypatch.setattr(kafka, "check_topics", lambda client: {"t": 1})
-    monkeypatch.setattr(kafka, "REQUEST_SECONDS", 0.1)
-    with pytest.raises(KafkaError, match=r"^topics t are still being deleted; try again$"):
-        kafka.create_topics(Access("127.0.0.1:1"), {"t": 1}, afresh=True)
-
-
-def test_a_topic_that_cannot_be_described() -> None:
-    waits: list[int] = []
-
-    def fails(options: object) -> None:
-        raise Py4JError("org.apache.kafka.common.errors.TimeoutException: Timed out")
-
-    admin = SimpleNamespace(describeCluster=fails)
-    client = SimpleNamespace(
-        AdminClient=SimpleNamespace(create=lambda options: admin),
-        DescribeClusterOptions=lambda: SimpleNamespace(timeoutMs=waits.append),
-        DescribeTopicsOptions=lambda: SimpleNamespace(timeoutMs=waits.append),
-    )
-    jvm = SimpleNamespace(
-        java=SimpleNamespace(
-            util=SimpleNamespace(
-                Properties=lambda: SimpleNamespace(put=lambda name, value: None),
-                Collections=SimpleNamespace(singletonList=lambda column_name: [column_name]),
-            )
-        ),
-        org=SimpleNamespace(
-            apache=SimpleNamespace(
-                kafka=SimpleNamespace(clients=SimpleNamespace(admin=client)),
-            )
-        ),
-    )
-    spark: Any = SimpleNamespace(_jvm=jvm)
-    with pytest.raises(KafkaError) as caught:
-        kafka.TopicIdentity(spark, Access("127.0.0.1:1"), "t")()
-    assert str(caught.value) == (
-        "cannot describe topic 't' at 127.0.0.1:1 (org.apache.kafka.common.errors.TimeoutException"
-        ": Timed out); fix bootstrap.servers or the topic's name"
-    )
-    assert waits == [30_000, 30_000]
+def test_deleted_topics_are_waited_for() -> None:
+    answers = iter([{"old": 1, "other": 2}, {"other": 2}])
+    assert kafka._without(["old"], lambda: next(answers), 6) == {"other": 2}
+    with pytest.raises(KafkaError, match=r"^topics old are still being deleted; try again$"):
+        kafka._without(["old"], lambda: {"old": 1}, 0.1)
