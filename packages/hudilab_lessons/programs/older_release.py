@@ -1,14 +1,14 @@
 """A Spark session that runs functions for `Release`, one for each line of JSON that comes in.
 
 It answers each with another line, and ends when the notebook's process does. Java, too, writes to
-what was the standard output. A function's annotations are not evaluated, since they may name what
-only the notebook has: its source inherits this file's `annotations`.
+what was the standard output.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import runpy
 import sys
 from typing import Any
 
@@ -30,13 +30,11 @@ def main() -> None:
 
 
 def _answer(
-    spark: SparkSession, name: str, source: str, values: dict[str, Any]
+    spark: SparkSession, file: str, name: str, values: dict[str, Any]
 ) -> tuple[object, str]:
-    """Return the function's result, and its error or ""."""
-    names: dict[str, Any] = {}
+    """Return the result of a file's function, and its error or ""."""
     try:
-        exec(source, names)
-        return names[name](spark, **values), ""
+        return runpy.run_path(file)[name](spark, **values), ""
     except Exception as raised:  # noqa: BLE001 - the notebook gets every error of the function
         if str(raised) == "None":  # Java's message is empty
             return None, getattr(raised, "_stackTrace", f"{type(raised).__name__}: {raised}")
