@@ -146,6 +146,7 @@ class Dialect:
             # A line is one field, and a character is a byte, so that all bytes can be checked. No
             # line has the character that ends it. Spark's parser would take the first half of a
             # separator at the end of a line for the start of the next, and "" for NUL as a quote.
+            # Spark's format `text` keeps the bytes, too, but not which line is a file's header.
             end = self.option("linesep", "\n")
             raw = {"sep": f"{end[0]}\0", "quote": end[0], "escape": end[0]}
             raw |= {"encoding": "ISO-8859-1"}
