@@ -125,12 +125,12 @@ def with_json(
         line = f"if({_WHOLE} IS NOT NULL AND {check}, hex({raw}), {text})"
         whole = f"array(named_struct('row', get({parsed}, 0), 'line', {line}))"
         objects = f"from_json({_MARKED}, 'array<string>')"
-        each = f"named_struct('row', r, 'line', {_unmarked('t')})"
-        each = f"zip_with({parsed}, {objects}, (r, t) -> {each})"
-        items = F.expr(f"if({_WHOLE} IS NULL AND {_IS_ARRAY}, {each}, {whole})")
+        part = f"named_struct('row', row, 'line', {_unmarked('object')})"
+        parts = f"zip_with({parsed}, {objects}, (row, object) -> {part})"
+        items = F.expr(f"if({_WHOLE} IS NULL AND {_IS_ARRAY}, {parts}, {whole})")
         rows = rows.withColumn(_PARSED, F.explode_outer(items))
-        parts = {LINE: F.col(f"{_PARSED}.line"), _PARSED: F.col(f"{_PARSED}.row")}
-        rows = rows.withColumns(parts)
+        of_item = {LINE: F.col(f"{_PARSED}.line"), _PARSED: F.col(f"{_PARSED}.row")}
+        rows = rows.withColumns(of_item)
     elif arrays:
         # Not `explode`: for it, Spark would parse each text a second time, to skip empty arrays.
         rows = rows.withColumn(_PARSED, F.explode_outer(parsed))
@@ -323,7 +323,7 @@ def _has_plain_keys(schema: T.StructType) -> str:
 
 def _doubtful(text: str, kind: T.DataType, depth: int = 0) -> str | None:
     """Return whether a JSON text has a key twice or with other capitals; None for never."""
-    item, keys = f"t{depth}", f"k{depth}"
+    item = f"t{depth}"
     if isinstance(kind, T.ArrayType):
         inner = _doubtful(item, kind.elementType, depth + 1)
         return inner and f"exists(from_json({text}, 'array<string>'), {item} -> {inner})"
@@ -335,20 +335,24 @@ def _doubtful(text: str, kind: T.DataType, depth: int = 0) -> str | None:
         return f"coalesce({twice}{inner or ''}, false)"
     if not isinstance(kind, T.StructType):
         return None
-    names = f"array({', '.join(literal(f.name) for f in kind)})"
-    lower = f"array({', '.join(literal(f.name.lower()) for f in kind)})"
     # The first function does not support NaN.
-    keys_of_object = f"json_object_keys({text}), map_keys({entries})"
-    ours = f"filter({keys}, k -> array_contains({lower}, lower(k)))"
-    # A lambda evaluates the list once.
-    conditions = [
-        f"exists(array(coalesce({keys_of_object})), {keys} -> NOT ({keys} <=> {names}) AND exists("
-        f"array({ours}), o -> size(array_distinct(o)) < size(o) OR "
-        f"exists(o, k -> NOT array_contains({names}, k))))"
-    ]
+    keys = f"coalesce(json_object_keys({text}), map_keys({entries}))"
+    # A lambda evaluates the keys once.
+    conditions = [f"exists(array({keys}), keys{depth} -> {_has_wrong_keys(f'keys{depth}', kind)})"]
     for field in kind:
         path = literal(f"$['{field.name}']")
         value = f"get_json_object({text}, {path})"
         if inner := _doubtful(value, field.dataType, depth + 1):
             conditions.append(inner)
     return " OR ".join(f"coalesce({condition}, false)" for condition in conditions)
+
+
+def _has_wrong_keys(keys: str, kind: T.StructType) -> str:
+    """Return whether an object's keys have a column twice, or with other capitals."""
+    names = f"array({', '.join(literal(field.name) for field in kind)})"
+    lower = f"array({', '.join(literal(field.name.lower()) for field in kind)})"
+    columns = f"filter({keys}, key -> array_contains({names}, key))"
+    is_twice = f"size({columns}) > size(array_distinct({columns}))"
+    is_respelled = f"NOT array_contains({names}, key) AND array_contains({lower}, lower(key))"
+    has_respelled = f"exists({keys}, key -> {is_respelled})"
+    return f"NOT ({keys} <=> {names}) AND ({is_twice} OR {has_respelled})"
