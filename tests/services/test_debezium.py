@@ -228,6 +228,7 @@ def doctored(event: Pair, old: str, new: str) -> Pair:
 
 FIRST = recorded("lab.public.orders")[0]
 LATER = recorded("lab.public.orders")[10]
+WRAPPED = recorded("wrapped.public.orders")[0]
 MESSAGES: dict[str, tuple[Pair, str, str]] = {
     "flat": (
         recorded("flat.public.orders")[0],
@@ -260,8 +261,23 @@ MESSAGES: dict[str, tuple[Pair, str, str]] = {
         "its key has id, line, but record.key is id",
         "into record.key",
     ),
+    "a schema with a payload": (
+        doctored(WRAPPED, '"schema":{', '"schema":{"default":{"op":"r","payload":{}},'),
+        "it is not one JSON object",
+        "write one object",
+    ),
+    "a schema, and more than a payload": (
+        doctored(WRAPPED, '"schema":{', '"schema":{"x":1},"payload":{"op":"r"},"schema":{'),
+        "it is not one JSON object",
+        "write one object",
+    ),
+    "a schema, and bytes that are no text": (
+        (WRAPPED[0], (WRAPPED[1] or b"").replace(b'"note":"n1"', b'"note":"\xff"')),
+        "it has a byte that is not UTF-8",
+        "correct the program",
+    ),
     "decimals as bytes": (
-        recorded("wrapped.public.orders")[0],
+        WRAPPED,
         "column amount has fQ==, the bytes of a decimal without its scale",
         "decimal.handling.mode=string",
     ),
@@ -658,6 +674,24 @@ def test_events_with_their_schema_are_read_too(make: Make) -> None:
     match = r"has column local in another unit than timestamp.unit, us; .*mode=isostring"
     with pytest.raises(StreamError, match=match):
         own.run()
+
+
+@pytest.mark.deep
+def test_a_key_may_have_columns_named_as_parts_of_a_connectors_message(make: Make) -> None:
+    """And a number has the digits that the database sent, also in a message with a schema."""
+    columns = "schema STRING, payload STRING, amount STRING"
+    own = make(**CHANGES | {"source_schema": columns, "record_key": "schema, payload"})
+    key, source = b'{"schema":"s","payload":"p"}', {"connector": "postgresql", "lsn": 1}
+    source |= {"schema": "public", "table": "orders"}
+    rest = json.dumps({"source": source, "op": "c"}, separators=(",", ":"))
+    event = f'{{"after":{{"schema":"s","payload":"p","amount":1.10}},{rest[1:]}'
+    own.send_pairs((key, event.encode()))
+    own.run()
+    assert own.rows(*columns.replace(" STRING", "").split(", ")) == [("s", "p", "1.10")]
+    wrapped = f'{{"schema":{{"type":"struct"}},"payload":{event.replace("1.10", "1.200")}}}'
+    own.send_pairs((b'{"schema":{"type":"struct"},"payload":' + key + b"}", wrapped.encode()))
+    own.run()
+    assert own.rows("amount") == [("1.200",)]
 
 
 @pytest.mark.deep

@@ -38,11 +38,6 @@ LSN = "source_lsn"  # where the change is in the database's log
 KEY_TEXT, TEXT, KEY_ROW, KEY_PROBLEM = "_key_text", "_change", "_key", "_key_problem"
 PARTS = ("schema", "table")  # of a table's name
 SOURCE = "connector STRING, schema STRING, table STRING, lsn BIGINT"
-# What a connector with schemas.enable=true writes around each key and value.
-BARE = (
-    "if(startswith({0}, '{{\"schema\":'), substring({0}, instr({0}, '\"payload\":') + 10, "
-    "length({0}) - instr({0}, '\"payload\":') - 10), {0})"
-)
 # How an Avro event becomes the JSON that Debezium would write.
 AS_JSON = {
     "ignoreNullFields": "false",
@@ -85,6 +80,25 @@ NO_EVENT = (
     "it is not a change event of Debezium; leave transforms such as ExtractNewRecordState out of "
     'the connector, or write "value.format": "json"'
 )
+
+
+def without_schema(part: str) -> str:
+    """Return the SQL of a key or value as text, without the schema that may be before it.
+
+    A connector with schemas.enable=true writes `{"schema":{...},"payload":{...}}`. Spark's functions
+    of JSON would write the payload's numbers anew, so its bytes are cut out, after the first such
+    key. If that key is part of the schema, or anything follows the payload, then the rest is no JSON
+    object by itself, and `with_json` refuses it.
+
+    Args:
+        part: A BINARY column.
+    """
+    text = f"CAST({part} AS STRING)"
+    schema = f"""concat(substring_index({text}, ',"payload":', 1), ',"payload":')"""
+    size = f"octet_length({part}) - octet_length({schema}) - 1"  # without the last }
+    payload = f"CAST(substring({part}, octet_length({schema}) + 1, {size}) AS STRING)"
+    has_schema = f"""startswith({text}, '{{"schema":{{') AND contains({text}, ',"payload":')"""
+    return f"if({has_schema} AND endswith({text}, '}}'), {payload}, {text})"
 
 
 def value_of(column: str) -> str:
@@ -150,7 +164,7 @@ class ChangeTopic(Topic):
         """
         if self.group.select is not None:
             return
-        rows = messages.select(F.expr(BARE.format("CAST(value AS STRING)")).alias(TEXT))
+        rows = messages.select(F.expr(without_schema("value")).alias(TEXT))
         parts = (f"get_json_object({TEXT}, '$.source.{part}')" for part in PARTS)
         own = f"concat_ws('.', {', '.join(parts)}) = {literal(self.group.database_table)}"
         unsent = HAS_UNSENT.format(TEXT)
@@ -261,7 +275,7 @@ class ChangeTopic(Topic):
 
     @override
     def _row_texts(self, messages: DataFrame) -> DataFrame:
-        text = F.expr(BARE.format("CAST(value AS STRING)"))
+        text = F.expr(without_schema("value"))
         after = F.get_json_object(text, "$.after").alias("value")
         return self._decoded(messages, self._writers(messages)).select(after)
 
@@ -282,8 +296,8 @@ class ChangeTopic(Topic):
         keys = T.StructType([columns[name] for name in self._record_key])
         event = T.StructType().add("op", "string").add("after", columns)
         event = event.add("source", T._parse_datatype_string(SOURCE))
-        bare = {TEXT: "CAST(value AS STRING)", KEY_TEXT: "CAST(key AS STRING)"}
-        rows = messages.withColumns({name: F.expr(BARE.format(c)) for name, c in bare.items()})
+        rows = messages.withColumn(TEXT, F.expr(without_schema("value")))
+        rows = rows.withColumn(KEY_TEXT, F.expr(without_schema("key")))
         # After a delete comes a tombstone for Kafka, which has no value.
         rows = rows.where(f"value IS NOT NULL AND NOT {TEXT} RLIKE {NO_CHANGE}")
         if self._left_out:
