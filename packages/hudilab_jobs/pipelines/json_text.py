@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hudi_sink.rows import refuse
 from hudilab_jobs.pipelines.text_values import (
     FLOATS,
     INTEGERS,
@@ -22,6 +23,7 @@ from hudilab_jobs.pipelines.text_values import (
     SHOWN,
     SPECIAL_NUMBERS,
     TIMES,
+    Case,
     Texts,
     decoded,
     encoding_problem,
@@ -29,8 +31,7 @@ from hudilab_jobs.pipelines.text_values import (
     named,
     problem_of,
     quoted,
-    refusal,
-    remedy,
+    remedy_for,
     shown,
 )
 
@@ -63,7 +64,7 @@ _NUMBERS = rf"""(?s)\G((?:{_BETWEEN}(?:{_STRINGS}))*+{_BETWEEN})({_NUMBER})(?=\s
 _UNFINISHED = r"""(?s)^[{\[](?:[^"]++|"(?:[^"\\]++|\\.)*+")*+(?<=[{\[:,])$"""
 
 
-def lines_are_whole(column: str, texts: Texts, file: str) -> str:
+def lines_are_whole(column: str, texts: Texts, file: str) -> Column:
     """Return a condition that is true, or an error, because inner objects look like rows.
 
     Args:
@@ -71,14 +72,15 @@ def lines_are_whole(column: str, texts: Texts, file: str) -> str:
         file: The SQL of its file.
     """
     line = f"trim(BOTH {_BLANKS} FROM {decoded(quoted(column), texts.charset)[0]})"
-    error = shown(
+    problem = shown(
         "an object or array does not end where its line does, so more lines may belong to it: ",
         line,
-        "correct or remove the line, or set multiLine=true in source.options",
     )
+    remedy = F.lit("correct or remove the line, or set multiLine=true in source.options")
     may_be = f"right({line}, 1) IN ('{{', '[', ':', ',')"  # quicker than a regular expression
-    unfinished = f"{may_be} AND {line} RLIKE {literal(_UNFINISHED)}"
-    return f"if({unfinished}, raise_error({refusal(file, error)}), true)"
+    unfinished = F.expr(f"{may_be} AND {line} RLIKE {literal(_UNFINISHED)}")
+    error = refuse(F.expr(f"concat({file}, ': ', {problem})"), remedy)
+    return F.when(unfinished, error).otherwise(True)
 
 
 def with_json(
@@ -93,7 +95,7 @@ def with_json(
     """Parse the JSON texts of a column into the columns `json_row` and `json_problem`.
 
     json_row: STRUCT of `schema`, with NULL for what does not fit; NULL for a blank text.
-    json_problem: STRING, `problem; remedy`, or NULL.
+    json_problem: STRUCT<problem STRING, remedy STRING>, or NULL.
 
     Args:
         column: STRING or BINARY, in UTF-8 or the option `encoding`.
@@ -116,7 +118,7 @@ def with_json(
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _WRONG}
     rows = rows.withColumn(_PARSED, F.from_json(F.expr(wrapped), wrapper, options))
     cases = [
-        (check, encoding_problem(charset, RECODE if arrays else _RECODE)),
+        (check, *encoding_problem(charset, RECODE if arrays else _RECODE)),
         *_text_cases(schema, arrays),
     ]
     rows = rows.withColumn(_WHOLE, F.expr(problem_of(cases)))
@@ -214,7 +216,7 @@ def _lost(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> str | N
     return f"({value} IS NOT NULL AND {_converted(value, kind, texts, depth)} IS NULL)"
 
 
-def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]:
+def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[Case]:
     """Yield conditions that a text must not meet, each with the problem and its remedy."""
     rows = f"{_PARSED}.rows"
     misshapen = f"{_TEXT} <> '' AND (size({rows}) <> 1 OR get({rows}, 0) IS NULL)"
@@ -222,21 +224,22 @@ def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]
         misshapen = f"if({_IS_ARRAY}, exists({rows}, x -> x IS NULL), {misshapen})"
     yield (
         f"{rows} IS NULL OR {_PARSED}.end IS NULL OR {misshapen}",
-        shown(
-            "it is not one JSON object, or it does not fit source.schema: ",
-            _TEXT,
+        shown("it is not one JSON object, or it does not fit source.schema: ", _TEXT),
+        literal(
             "write one object a line, with nothing after it, and correct values or source.schema; "
-            "an object or array of several lines needs multiLine=true in source.options",
+            "an object or array of several lines needs multiLine=true in source.options"
         ),
     )
     yield (
         f"{_PARSED}.{_WRONG} IS NOT NULL",
-        shown("a value does not fit source.schema: ", _TEXT, "correct it, or source.schema"),
+        shown("a value does not fit source.schema: ", _TEXT),
+        literal("correct it, or source.schema"),
     )
     yield (
         f"contains({_TEXT}, '\\\\u') AND (contains({_TEXT}, '\\\\ud') OR "
         f"contains({_TEXT}, '\\\\uD')) AND {_TEXT} RLIKE {literal(_LONE)}",
-        shown("it has half a surrogate pair: ", _TEXT, "correct the program that wrote it"),
+        shown("it has half a surrogate pair: ", _TEXT),
+        literal("correct the program that wrote it"),
     )
     yield (
         f"contains({_TEXT}, '{_MARK}') OR "
@@ -244,8 +247,8 @@ def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]
         shown(
             "it has the character U+FDD0, which Unicode reserves for the use inside of programs: ",
             _TEXT,
-            "correct the program that wrote it",
         ),
+        literal("correct the program that wrote it"),
     )
     doubtful = _doubtful(_TEXT, schema)
     if doubtful:
@@ -254,17 +257,14 @@ def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]
         doubtful = f"if({_IS_ARRAY}, {_doubtful(_TEXT, T.ArrayType(schema))}, {doubtful})"
     yield (
         doubtful or "false",
-        shown(
-            "it repeats a key, or spells it with other capitals than source.schema: ",
-            _TEXT,
-            "write each key once, as source.schema has it",
-        ),
+        shown("it repeats a key, or spells it with other capitals than source.schema: ", _TEXT),
+        literal("write each key once, as source.schema has it"),
     )
 
 
 def _value_cases(
     schema: T.StructType, texts: Texts, path: str = "", outer: str = ""
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Case]:
     """Yield conditions that a parsed row must not meet, each with the problem and its remedy."""
     for field in schema:
         kind, name, place = field.dataType, outer + field.name, f"{path}.{quoted(field.name)}"
@@ -283,13 +283,14 @@ def _value_cases(
             has_no_texts = isinstance(kind, (*INTEGERS, *FLOATS, T.BooleanType))
             text = f"concat('\"', {parsed}, '\"')" if has_no_texts else parsed
             value = named(parsed, f"if({bare}, {_unmarked(parsed)}, {text})")
-        what = f", which is not {kind.simpleString().upper()}; {remedy(kind, json=True)}"
+        start, end = f"column {name} has ", f", which is not {kind.simpleString().upper()}"
         yield (
             lost,
-            f"concat({literal(f'column {name} has ')}, {value}, {literal(what)})",
+            f"concat({literal(start)}, {value}, {literal(end)})",
+            literal(remedy_for(kind, json=True)),
         )
     if not outer:
-        yield "false", "''"
+        yield "false", "''", "''"
 
 
 def _has_plain_keys(schema: T.StructType) -> str:

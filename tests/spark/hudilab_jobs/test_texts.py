@@ -289,7 +289,8 @@ def test_json_is_read_exactly_or_refused(spark: SparkSession) -> None:
             assert any(what in str(problem) for problem in problems), (text, problems)
     array = spark.createDataFrame([("[{}]",)], "value STRING")
     problem = with_json(array, "value", schema, Texts({}), arrays=False).collect()[0].json_problem
-    assert "not one JSON object" in problem
+    assert "not one JSON object" in problem.problem
+    assert problem.remedy.startswith("write one object a line")
 
 
 KEYS_ONCE = {
