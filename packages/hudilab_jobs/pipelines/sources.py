@@ -798,8 +798,7 @@ class Folder(Source[FilePipeline]):
         if self._quarantines:
             place = f"named_struct('file', {FILE}, 'line', {line})"
             place = f"if({first} IS NULL, NULL, {place})"
-            reason = f"if({first} IS NULL, NULL, {one_line(first)})"
-            refused = F.expr(f"named_struct('reason', {reason}, 'row', {place})")
+            refused = F.expr(f"named_struct('reason', {one_line(first)}, 'row', {place})")
             return rows.select(*columns, refused.alias(REFUSED))
         other = ""
         if self._has_lines:

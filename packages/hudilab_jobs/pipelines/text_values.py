@@ -74,8 +74,9 @@ def both(problem: str, remedy: str) -> str:
 
 
 def one_line(problem: str) -> str:
-    """Return a `PROBLEM_TYPE` as the text that users see."""
-    return f"concat({problem}.problem, '; ', {problem}.remedy)"
+    """Return a `PROBLEM_TYPE` as the text that users see; NULL if it is NULL."""
+    text = f"concat_ws('; ', {problem}.problem, {problem}.remedy)"
+    return f"if({problem} IS NULL, NULL, {text})"
 
 
 def shown(problem: str, text: str) -> str:
