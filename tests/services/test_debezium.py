@@ -692,6 +692,11 @@ def test_a_key_may_have_columns_named_as_parts_of_a_connectors_message(make: Mak
     own.send_pairs((b'{"schema":{"type":"struct"},"payload":' + key + b"}", wrapped.encode()))
     own.run()
     assert own.rows("amount") == [("1.200",)]
+    for schema, amount in (("null", "1.3000"), ('{"type": "struct"}', "1.40000")):
+        text = f'{{"schema": {schema}, "payload": {event.replace("1.10", amount)}}}'
+        own.send_pairs((key, text.encode()))
+        own.run()
+        assert own.rows("amount") == [(amount,)]
 
 
 @pytest.mark.deep

@@ -58,6 +58,7 @@ COUNTED = {
     "io.debezium.time.MicroTimestamp": "us",
     "io.debezium.time.NanoTimestamp": "ns",
 }
+SCHEMA = literal(r'^\{"schema":\s*(\{|null\b)')  # begins a message that contains its schema
 # A heartbeat, or the begin or end of a transaction.
 NO_CHANGE = literal(r'^\{("ts_ms":\d+\}$|"status":"(BEGIN|END)","id":)')
 # What Debezium sends for a value of TOAST that an update left as it was: as text, as bytes, in a
@@ -98,12 +99,14 @@ def without_schema(part: str) -> str:
     Args:
         part: A BINARY column.
     """
-    text = f"CAST({part} AS STRING)"
-    schema = f"""concat(substring_index({text}, ',"payload":', 1), ',"payload":')"""
+    text, key = f"CAST({part} AS STRING)", literal('"payload":')
+    schema = f"concat(substring_index({text}, {key}, 1), {key})"
     size = f"octet_length({part}) - octet_length({schema}) - 1"  # without the last }
     payload = f"CAST(substring({part}, octet_length({schema}) + 1, {size}) AS STRING)"
-    has_schema = f"""startswith({text}, '{{"schema":{{') AND contains({text}, ',"payload":')"""
-    return f"if({has_schema} AND endswith({text}, '}}'), {payload}, {text})"
+    # Else "schema" is a column of the key.
+    has_schema = f"""startswith({text}, '{{"schema":') AND {text} RLIKE {SCHEMA}"""
+    is_whole = f"contains({text}, {key}) AND endswith({text}, '}}')"
+    return f"if({has_schema} AND {is_whole}, {payload}, {text})"
 
 
 def value_of(column: str) -> str:
