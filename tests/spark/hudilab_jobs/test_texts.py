@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hudi_sink.rows import refused_row
 from hudilab_jobs.pipelines import csv_text, json_text
 from hudilab_jobs.pipelines.csv_text import Dialect
 from hudilab_jobs.pipelines.json_text import with_json
@@ -398,8 +399,12 @@ def test_no_line_after_an_open_quote_is_a_row(
     (tmp_path / "a.csv").write_bytes(head + line + b"\n2,9,phantom\n")
     schema = spark.createDataFrame([], "id INT, a STRING, b STRING").schema
     rows = dialect.rows(spark.read, f"file://{tmp_path}", schema, file="'a.csv'")
-    with pytest.raises(Py4JError, match=r"a\.csv: a quoted field does not end .*quote="):
+    with pytest.raises(Py4JError) as caught:
         rows.select(csv_text.ROW).where(f"{csv_text.ROW}.id = 2").collect()
+    refused = refused_row("", str(caught.value))
+    assert refused is not None
+    assert refused.problem.startswith("a.csv: a quoted field does not end ")
+    assert "quote=" in refused.remedy
 
 
 FORMS: dict[str, tuple[dict[str, str], bytes, list[tuple[Any, ...]]]] = {
