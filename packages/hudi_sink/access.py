@@ -22,8 +22,10 @@ def denied(uri: str, *inside: str, write: bool) -> tuple[str, str] | None:
     for folder in (local, *(local / name for name in inside)):
         # A folder below one without access seems to be missing.
         deepest = next(above for above in (folder, *folder.parents) if os.path.lexists(above))
-        needed = (os.W_OK if write else os.R_OK) if deepest == folder else 0
-        if os.path.isdir(deepest) and not os.access(deepest, needed | os.X_OK):  # noqa: PTH112 - no error
+        needed = os.X_OK
+        if deepest == folder:
+            needed |= os.W_OK if write else os.R_OK
+        if os.path.isdir(deepest) and not os.access(deepest, needed):  # noqa: PTH112 - no error
             return _whose(deepest, write)
     return None
 

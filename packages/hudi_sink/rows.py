@@ -19,7 +19,8 @@ from hudilab.errors import StreamError, TableError, root_cause
 from hudilab.table import DELETED, MERGER, TableSpec
 
 COMBINE = "hoodie.combine.before.upsert"  # Hudi's own deduplication, which is slower
-REFUSED_ROW = "hudilab: refused row: "  # prefix of the error about a row that cannot be stored
+# The two lines of the error about a row that cannot be stored, see `refuse` and `refused_row`.
+PROBLEM, REMEDY = "hudilab: refused row: ", "hudilab: remedy: "
 QUARANTINE = "or pass quarantine=True to ExactlyOnceSink, which quarantines such rows"
 SHOWN = 100  # characters of a value in a message
 # Spark's names of the sources that cannot read a batch again after a restart.
@@ -28,6 +29,7 @@ UNSAFE = r"%[0-9A-Fa-f]{2}|:|\x00"  # in paths that are not encoded
 UNWRITTEN = re.compile(
     r"Error writing record HoodieRecord\{key=HoodieKey\(recordKey=(.*?), partitionPath="
 )
+_REFUSED = re.compile(f"{PROBLEM}(?P<problem>.*)\n{REMEDY}(?P<remedy>.*)")
 MISSING = ("__null__", "__empty__")
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 LONGEST_NAME = 255  # bytes, on the disks of Linux and macOS
@@ -124,14 +126,12 @@ def storable(
         )
         for name in spec.record_key
     )
-    row = F.concat(
-        F.lit(f"{REFUSED_ROW}{table} cannot store the row with "), F.concat_ws(", ", *values)
-    )
+    row = F.concat(F.lit(f"{table} cannot store the row with "), F.concat_ws(", ", *values))
     stored = F.lit(True)
     rules = [*_row_rules(spec, table, encoded, by_arrival, types, append)]
     for condition, problem, remedy in reversed(rules):
-        message = F.concat(row, F.lit(f": {problem}; {remedy}; {QUARANTINE}"))
-        stored = F.when(condition, F.raise_error(message)).otherwise(stored)
+        error = refuse(F.concat(row, F.lit(f": {problem}")), F.lit(f"{remedy}; {QUARANTINE}"))
+        stored = F.when(condition, error).otherwise(stored)
     return stored
 
 
@@ -317,10 +317,16 @@ def has_micros(spec: TableSpec, types: Mapping[str, str]) -> Column:
     return right
 
 
+def refuse(problem: Column, remedy: Column) -> Column:
+    """Return an expression that raises an error about a row, which `refused_row` reads again."""
+    problem, remedy = (F.translate(text, "\r\n", "  ") for text in (problem, remedy))
+    return F.raise_error(F.concat(F.lit(PROBLEM), problem, F.lit(f"\n{REMEDY}"), remedy))
+
+
 def refused_row(table: str, error: str) -> TableError | None:
     """Return the error for the row that an error's text names; None for other errors."""
-    if row := error.partition(REFUSED_ROW)[2].partition("\n")[0].strip():
-        return TableError(row)  # with the remedy from `storable`
+    if refused := _REFUSED.search(error):
+        return TableError(refused["problem"].strip(), refused["remedy"].strip())
     # Hudi's own error contains the key; the deepest cause contains the reason.
     if not (unwritten := UNWRITTEN.search(error)):
         return None

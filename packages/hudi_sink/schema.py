@@ -36,6 +36,7 @@ _WIDER = {
     "float": ("double",),
 }
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
+Problem = tuple[str, str]  # and its remedy
 
 
 def check_storable(
@@ -49,84 +50,96 @@ def check_storable(
         merges_avro: Whether Hudi converts stored rows to Avro records to merge new rows.
     """
     fields = json.loads(batch)["fields"]
-    problems = [text for field in fields for text in _unstorable("", field["name"], field["type"])]
+    problems = [each for field in fields for each in _unstorable("", field["name"], field["type"])]
     problems += [
-        f"column {field['name']} is of type {sql_type(field['type'])}, and Hudi 1.2 cannot read a "
-        "decimal of an array within an array of structs back as Avro, so every later batch would "
-        "fail; cast the decimal to string, or use MERGE_ON_READ with buckets"
+        (
+            f"column {field['name']} is of type {sql_type(field['type'])}, and Hudi 1.2 cannot "
+            "read a decimal of an array within an array of structs back as Avro, so every later "
+            "batch would fail",
+            "cast the decimal to string, or use MERGE_ON_READ with buckets",
+        )
         for field in fields
         if merges_avro and _is_redefined(field["name"], field["type"])
     ]
     names = [field["name"] for field in fields]
-    problems += [text for field in fields for text in _no_delete(field["name"], field["type"])]
+    problems += [each for field in fields for each in _no_delete(field["name"], field["type"])]
     for first, second in _alike(names):
-        problems.append(f"columns {first} and {second} differ only by case; rename one")
+        problems.append((f"columns {first} and {second} differ only by case", "rename one"))
     for role, columns in named.items():
-        for column in (column for column in columns if column not in names):
-            alike = [name for name in names if name.lower() == column.lower()]
-            cure = f'.withColumnRenamed("{alike[0]}", "{column}")' if alike else ""
-            problems.append(
-                f"{role} names {column}, but the batch has {alike[0]}; batch = batch{cure}"
-                if alike
-                else f"{role} names {column}, which the batch lacks; it has {', '.join(names)}"
-            )
-    if problems:
-        raise TableError(
-            f"{location} cannot store the batch, nothing was written: {'; '.join(problems)}",
-            "correct the rows or the table's settings, and start again",
-        )
+        problems += [_missing(role, column, names) for column in columns if column not in names]
+    if not problems:
+        return
+    start = f"{location} cannot store the batch, nothing was written: "
+    again = "correct the rows or the table's settings, and start again"
+    if len(problems) == 1:
+        ((problem, remedy),) = problems
+        raise TableError(f"{start}{problem}", f"{remedy}; {again}")
+    raise TableError(start + "; ".join("; ".join(each) for each in problems), again)
 
 
-def _no_delete(name: str, kind: Any) -> Iterator[str]:
+def _missing(role: str, column: str, names: Sequence[str]) -> Problem:
+    """Return the problem of a column that the spec names and the batch lacks."""
+    for name in names:
+        if name.lower() == column.lower():
+            problem = f"{role} names {column}, but the batch has {name}"
+            return problem, f'batch = batch.withColumnRenamed("{name}", "{column}")'
+    return f"{role} names {column}, which the batch lacks", f"it has {', '.join(names)}"
+
+
+def _no_delete(name: str, kind: Any) -> Iterator[Problem]:
     """Yield the reason why Hudi would not delete by a column named like DELETED."""
     if name.lower() == DELETED and name != DELETED:
-        yield f"column {name} would delete no row, because of its capitals; rename it to {DELETED}"
+        problem = f"column {name} would delete no row, because of its capitals"
+        yield problem, f"rename it to {DELETED}"
     elif name == DELETED and kind != "boolean":
         yield (
-            f"column {DELETED} is of type {sql_type(kind)}, and Hudi deletes only by a BOOLEAN; "
-            f"make it one, such as op = 'D' AS {DELETED}"
+            f"column {DELETED} is of type {sql_type(kind)}, and Hudi deletes only by a BOOLEAN",
+            f"make it one, such as op = 'D' AS {DELETED}",
         )
 
 
-def _unstorable(above: str, name: str, kind: Any) -> Iterator[str]:
+def _unstorable(above: str, name: str, kind: Any) -> Iterator[Problem]:
     """Yield the problems with the name and the type of a column or a field."""
     path = f"{above}{name}"
     if not avro_takes(name):
         yield (
             f"column {path!r} has a name that Avro does not allow (letters, digits and _, not "
-            f"starting with a digit); rename it to {renamed(name)}"
+            "starting with a digit)",
+            f"rename it to {renamed(name)}",
         )
     if name in _PRIMITIVES and sql_type(kind).startswith(("struct<", "decimal(")):
         yield (
             f"column {path} is of type {sql_type(kind)} and has the name of an Avro type, so "
-            f"every later batch would fail; rename it to {name}_"
+            "every later batch would fail",
+            f"rename it to {name}_",
         )
     if path.startswith(OWN):
-        yield f"column {path} begins with {OWN}, which the writer uses itself; rename it"
+        yield f"column {path} begins with {OWN}, which the writer uses itself", "rename it"
     if not above and (text := sql_type(kind)) != (wider := _SHORT.sub("int", text)):
         yield (
             f"column {path} is of type {text}, which Hudi 1.2 stores as int, or cannot read after "
-            f'a bulk_insert; batch = batch.withColumn("{path}", F.col("{path}").cast("{wider}"))'
+            "a bulk_insert",
+            f'batch = batch.withColumn("{path}", F.col("{path}").cast("{wider}"))',
         )
     yield from _unstorable_type(path, kind)
 
 
-def _unstorable_type(path: str, kind: Any) -> Iterator[str]:
+def _unstorable_type(path: str, kind: Any) -> Iterator[Problem]:
     text = kind if isinstance(kind, str) else kind["type"]
     if text == "void" or text.startswith("interval"):
-        yield f"column {path} is of type {text}, which Hudi cannot store; cast it to string"
+        yield f"column {path} is of type {text}, which Hudi cannot store", "cast it to string"
     elif text == "udt":
         yield (
             f"column {path} is of the type {kind.get('pyClass') or kind.get('class')} of a library,"
-            " which Hudi cannot store; convert it to an array or a struct (a vector: "
-            "pyspark.ml.functions.vector_to_array)"
+            " which Hudi cannot store",
+            "convert it to an array or a struct (a vector: pyspark.ml.functions.vector_to_array)",
         )
     elif text == "struct":
         fields = kind["fields"]
         if not fields:
-            yield f"column {path} is a struct without fields, which Hudi cannot store; drop it"
+            yield f"column {path} is a struct without fields, which Hudi cannot store", "drop it"
         for first, second in _alike([field["name"] for field in fields]):
-            yield f"fields {first} and {second} of {path} differ only by case; rename one"
+            yield f"fields {first} and {second} of {path} differ only by case", "rename one"
         for field in fields:
             yield from _unstorable(f"{path}.", field["name"], field["type"])
     elif text == "array":
@@ -134,7 +147,7 @@ def _unstorable_type(path: str, kind: Any) -> Iterator[str]:
     elif text == "map":
         if kind["keyType"] != "string":
             cast = f"map<string,{sql_type(kind['valueType'])}>"
-            yield f"column {path} is a map whose keys are not strings; cast it to {cast}"
+            yield f"column {path} is a map whose keys are not strings", f"cast it to {cast}"
         yield from _unstorable_type(path, kind["valueType"])
 
 
@@ -245,8 +258,9 @@ def _scale(kind: Any) -> int | None:
     """Return a number's decimals, 0 for a whole number; None for other types."""
     if not isinstance(kind, str):
         return None
-    decimal = _DECIMAL.fullmatch(kind)
-    return int(decimal[2]) if decimal else 0 if kind in _DIGITS else None
+    if decimal := _DECIMAL.fullmatch(kind):
+        return int(decimal[2])
+    return 0 if kind in _DIGITS else None
 
 
 def _columns(schema: str) -> dict[str, Mapping[str, Any]]:

@@ -44,8 +44,10 @@ class Check(NamedTuple):
 
     def line(self) -> str:
         """Return the check as a line for the console."""
-        mark = "ok  " if self.ok else "FAIL" if self.required else "note"
-        remedy = f"; {self.remedy}" if self.remedy and not self.ok else ""
+        if self.ok:
+            return f"ok   {self.name:<14} {self.result}"
+        mark = "FAIL" if self.required else "note"
+        remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{mark} {self.name:<14} {self.result}{remedy}"
 
 

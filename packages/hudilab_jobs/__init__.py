@@ -68,21 +68,21 @@ def short_errors() -> Iterator[None]:
     try:
         yield
     except LabError as error:
-        text = str(error)
+        failure = error
     except OSError as error:
         if not is_full(str(error)):
             raise
-        text = f"{error}; free space on that disk and start again"
+        failure = LabError(str(error), "free space on that disk and start again")
     except Exception as error:
         # Compared by name, because a command's first line must not wait until Spark is loaded.
         if not any(kind.__module__.startswith(("py4j.", "pyspark.")) for kind in type(error).mro()):
             raise
         cause = root_cause(str(error))
         remedy = "free space on that disk" if is_full(cause) else "fix the cause"
-        text = f"{cause}; {remedy} and start again (see the log for details)"
+        failure = LabError(cause, f"{remedy} and start again (see the log for details)")
     else:
         return
-    print(f"hudilab: {text}", file=sys.stderr)
+    print(f"hudilab: {failure}", file=sys.stderr)
     sys.exit(1)
 
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from inspect import getsource
+from pathlib import Path
 from textwrap import dedent
 from typing import IO, Any, cast
 
@@ -48,6 +49,7 @@ class Release:
                 "run the lesson with the local warehouse: -p runtime LOCAL",
             )
         self.release = release
+        self._folder = tempfile.TemporaryDirectory(prefix="hudilab-")
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - see close
         self._process = subprocess.Popen(
             [sys.executable, "-m", _PROGRAM, json.dumps(_session(settings, GROUPS[release]))],
@@ -67,13 +69,17 @@ class Release:
         """Call a function in that process with its session and the values; return the result.
 
         Args:
-            function: A function that uses only its parameters, because its source is sent.
-                Parameters and result are JSON values.
+            function: A function that uses only its parameters, because its source is written to a
+                file. Parameters and result are JSON values.
 
         Raises:
             SessionError: The function raised an error, or the process has ended.
         """
-        job = json.dumps([function.__name__, dedent(getsource(function)), values])
+        file = Path(self._folder.name, f"{function.__name__}.py")
+        # Annotations may name what only the notebook has.
+        head = "from __future__ import annotations\n\n"
+        file.write_text(head + dedent(getsource(function)), encoding="utf-8")
+        job = json.dumps([str(file), function.__name__, values])
         reply = ""
         with suppress(OSError):  # the process has ended
             self._to.write(f"{job}\n")
@@ -97,6 +103,7 @@ class Release:
         self._process.wait()
         self._from.close()
         self._errors.close()
+        self._folder.cleanup()
 
 
 def _session(settings: Settings, group: str) -> dict[str, str]:

@@ -72,14 +72,13 @@ def await_executor(spark: SparkSession, settings: Settings) -> None:
             return
     except Py4JError:  # the context stopped between two calls
         pass
-    hint = "look at their stdout and stderr in the master's web UI"
+    problem = f"no executor of {app} started at {context.master}"
+    look = "look at their stdout and stderr in the master's web UI"
     if tried:
         first = tried[0]
         # A JVM that cannot start prints the cause on stdout.
         words = [(first / name).read_text("utf-8", "replace") for name in ("stderr", "stdout")]
-        hint = f"the first one failed: {complaint(''.join(words))}; see {first}"
+        problem += f"; the first one failed: {complaint(''.join(words))}"
+        look = f"see {first}"
     spark.stop()
-    raise SessionError(
-        f"no executor of {app} started at {context.master}",
-        f"{hint}, and fix spark.executor.* in {settings.spark_defaults}",
-    )
+    raise SessionError(problem, f"{look}, and fix spark.executor.* in {settings.spark_defaults}")

@@ -518,6 +518,32 @@ def test_events_with_their_schema_are_read_too(make: Make) -> None:
 
 
 @pytest.mark.deep
+def test_a_key_may_have_columns_named_as_parts_of_a_connectors_message(make: Make) -> None:
+    """And a number has the digits that the database sent, also in a message with a schema."""
+    columns = "schema STRING, payload STRING, amount STRING"
+    own = make(**CHANGES | {"source_schema": columns, "record_key": "schema, payload"})
+    key, source = b'{"schema":"s","payload":"p"}', {"connector": "postgresql", "lsn": 1}
+    source |= {"schema": "public", "table": "orders"}
+    rest = json.dumps({"source": source, "op": "c"}, separators=(",", ":"))
+    event = f'{{"after":{{"schema":"s","payload":"p","amount":1.10}},{rest[1:]}'
+    own.send_pairs((key, event.encode()))
+    own.run()
+    assert own.rows(*columns.replace(" STRING", "").split(", ")) == [("s", "p", "1.10")]
+    wrapped = f'{{"schema":{{"type":"struct"}},"payload":{event.replace("1.10", "1.200")}}}'
+    own.send_pairs((b'{"schema":{"type":"struct"},"payload":' + key + b"}", wrapped.encode()))
+    own.run()
+    assert own.rows("amount") == [("1.200",)]
+    for schema, amount in (("null", "1.3000"), ('{"type": "struct"}', "1.40000")):
+        text = f'{{"schema": {schema}, "payload": {event.replace("1.10", amount)}}}'
+        own.send_pairs((key, text.encode()))
+        own.run()
+        assert own.rows("amount") == [(amount,)]
+    own.send_pairs((key, wrapped.encode().replace(b"1.200", b'"\xff"')))
+    with pytest.raises(StreamError, match="it has a byte that is not UTF-8; correct the program"):
+        own.run()
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("case", CASES["groups"])
 def test_groups_that_cannot_be_right(make: Make, case: dict[str, Any]) -> None:
     own = make(**CHANGES | case["changes"])

@@ -15,6 +15,7 @@ import pytest
 from cases import read_cases
 from confluent_kafka import Producer
 from kills import read_batches
+from pyspark.sql import SparkSession
 from refusals import refused
 from running import folder
 from services.avro import confluent
@@ -22,7 +23,19 @@ from services.own_topic import Make, as_json, daily_and_deep, delete_records
 from services.registries import registry_of
 
 from hudi_sink.sink import ExactlyOnceSink
-from hudilab.errors import ConfigError, StreamError
+from hudilab.errors import ConfigError, KafkaError, StreamError
+from hudilab_jobs.kafka.connection import Access
+from hudilab_jobs.kafka.topics import TopicIdentity
+
+
+def test_a_topic_that_cannot_be_described(spark: SparkSession, kafka: Access) -> None:
+    identity = TopicIdentity(spark, kafka, "never_made")
+    with pytest.raises(KafkaError, match="UnknownTopicOrPartitionException") as caught:
+        identity()
+    start, _, cause = str(caught.value).partition(" (org.apache.kafka.common.errors.")
+    assert start == f"cannot describe topic 'never_made' at {kafka.servers}"
+    assert cause.endswith("); fix bootstrap.servers or the topic's name")
+
 
 LONG = struct.Struct(">q").pack
 ODD = "id BIGINT, tags ARRAY<INT>, at TIMESTAMP"

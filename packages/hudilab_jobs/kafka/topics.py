@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -64,12 +64,7 @@ def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = F
     admin = _admin(client)
     if afresh and (old := [name for name in topics if name in existing]):
         _done(admin.delete_topics(old, operation_timeout=REQUEST_SECONDS))
-        # Deletion is asynchronous: the controller confirms it before all brokers apply it.
-        ends = time.monotonic() + REQUEST_SECONDS
-        while set(old) & (existing := check_topics(client)).keys():
-            if time.monotonic() > ends:
-                raise KafkaError(f"topics {', '.join(old)} are still being deleted", "try again")
-            time.sleep(0.05)
+        existing = _without(old, lambda: check_topics(client), REQUEST_SECONDS)
     for name, partitions in topics.items():
         if name in existing and existing[name] != partitions:
             raise KafkaError(
@@ -81,6 +76,21 @@ def create_topics(client: Access, topics: Mapping[str, int], *, afresh: bool = F
     # Creation is asynchronous too: wait until every partition has a leader that answers.
     parts = [TopicPartition(name, number) for name, n in topics.items() for number in range(n)]
     _offsets(admin, dict.fromkeys(parts, OffsetSpec.latest()))
+
+
+def _without(
+    deleted: Sequence[str], topics: Callable[[], dict[str, int]], seconds: float
+) -> dict[str, int]:
+    """Return the topics as soon as the deleted ones are gone.
+
+    Deletion is asynchronous: it is confirmed before the broker itself knows of it.
+    """
+    ends = time.monotonic() + seconds
+    while set(deleted) & (existing := topics()).keys():
+        if time.monotonic() > ends:
+            raise KafkaError(f"topics {', '.join(deleted)} are still being deleted", "try again")
+        time.sleep(0.05)
+    return existing
 
 
 def topic_rows(

@@ -235,7 +235,7 @@ class Conversion(NamedTuple):
 
     Attributes:
         kind: The type to cast them to.
-        problem: SQL of a row's problem and remedy; NULL if the cast keeps every value.
+        problem: SQL of a row's problem, see `problem_of`; NULL if the cast keeps every value.
     """
 
     kind: T.StructType
@@ -253,10 +253,11 @@ def conversion(value: str, wrote: T.StructType, wanted: T.StructType) -> Convers
         place, kind = f"{value}.{quoted(ours.name)}", field.dataType.simpleString().upper()
         lost = " OR ".join(_lost(place, ours.dataType, field.dataType))
         start = literal(f"{field.name} is ")
-        end = literal(f", which {kind} cannot hold; give it a wider type in source.schema")
+        end = literal(f", which {kind} cannot hold")
         text = f"concat({start}, left(CAST({place} AS STRING), {SHOWN}), {end})"
-        cases += [(lost, text)] if lost else []
-    return Conversion(_nullable(wanted), problem_of(cases) if cases else "CAST(NULL AS STRING)")
+        if lost:
+            cases.append((lost, text, literal("give it a wider type in source.schema")))
+    return Conversion(_nullable(wanted), problem_of(cases or [("false", "''", "''")]))
 
 
 def _nullable(kind: T.StructType) -> T.StructType:

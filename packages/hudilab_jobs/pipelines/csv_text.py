@@ -16,12 +16,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hudi_sink.rows import refuse
 from hudilab_jobs.pipelines.text_values import (
     SHOWN,
+    Case,
     Texts,
     decoded,
     encoding_problem,
@@ -29,8 +31,7 @@ from hudilab_jobs.pipelines.text_values import (
     named,
     problem_of,
     quoted,
-    refusal,
-    remedy,
+    remedy_for,
     shown,
 )
 
@@ -125,8 +126,8 @@ class Dialect:
     ) -> DataFrame:
         """Return the files' lines: `csv_row STRUCT` of the schema, `csv_problem`, `csv_text`.
 
-        csv_row has NULL for what does not fit. csv_problem: STRING, `problem; remedy`, or NULL.
-        csv_text: the line.
+        csv_row has NULL for what does not fit. csv_problem: STRUCT<problem STRING, remedy STRING>,
+        or NULL. csv_text: the line.
 
         Args:
             reader: Of a DataFrame or a stream, with the group's options.
@@ -146,6 +147,7 @@ class Dialect:
             # A line is one field, and a character is a byte, so that all bytes can be checked. No
             # line has the character that ends it. Spark's parser would take the first half of a
             # separator at the end of a line for the start of the next, and "" for NUL as a quote.
+            # Spark's format `text` keeps the bytes, too, but not which line is a file's header.
             end = self.option("linesep", "\n")
             raw = {"sep": f"{end[0]}\0", "quote": end[0], "escape": end[0]}
             raw |= {"encoding": "ISO-8859-1"}
@@ -179,7 +181,7 @@ class Dialect:
             for field in schema
         ]
         rows = rows.withColumn(ROW, F.expr(f"named_struct({', '.join(values)})"))
-        cases = [(check, encoding_problem(self.texts.charset)), *self._cases(schema)]
+        cases = [(check, *encoding_problem(self.texts.charset)), *self._cases(schema)]
         checked: DataFrame = rows.withColumn(PROBLEM, F.expr(problem_of(cases)))
         return checked
 
@@ -234,25 +236,26 @@ class Dialect:
         }
         return own | given | form | {"mode": "PERMISSIVE"}
 
-    def _cases(self, schema: T.StructType) -> Iterator[tuple[str, str]]:
+    def _cases(self, schema: T.StructType) -> Iterator[Case]:
         """Yield conditions that a line must not meet, each with the problem and its remedy."""
         if not self.whole:
             yield (
                 f"contains({TEXT}, '{_END}')",
-                shown("it has the character U+FFFF, Spark's mark of an end: ", TEXT, "remove it"),
+                shown("it has the character U+FFFF, Spark's mark of an end: ", TEXT),
+                literal("remove it"),
             )
         yield (
             f"contains({TEXT}, '{_NO_QUOTE}')",
-            shown("it has the character U+FDD0, which Unicode reserves: ", TEXT, "remove it"),
+            shown("it has the character U+FDD0, which Unicode reserves: ", TEXT),
+            literal("remove it"),
         )
         if self.whole:
             yield (
                 f"endswith({TEXT}, '\\r')",
                 shown(
-                    "its last field ends with a carriage return, so not all lines end alike: ",
-                    TEXT,
-                    "rewrite the file with the same end of each line",
+                    "its last field ends with a carriage return, so not all lines end alike: ", TEXT
                 ),
+                literal("rewrite the file with the same end of each line"),
             )
         too_many = "false" if self.whole else self._has_many_fields(schema)
         yield (
@@ -261,8 +264,8 @@ class Dialect:
                 f"the line does not have the {len(schema)} fields of source.schema, separated by "
                 f"{self.sep!r}: ",
                 TEXT,
-                "complete the line, or correct source.schema or sep=... in source.options",
             ),
+            literal("complete the line, or correct source.schema or sep=... in source.options"),
         )
         for field in schema:
             if isinstance(field.dataType, T.StringType):
@@ -272,7 +275,8 @@ class Dialect:
             yield (
                 f"{text} <> '' AND {ROW}.{name} IS NULL",
                 f"concat({literal(f'column {field.name} has ')}, {named(text)}, "
-                f"{shown(f', which is not {kind}, in the line ', TEXT, remedy(field.dataType))})",
+                f"{shown(f', which is not {kind}, in the line ', TEXT)})",
+                literal(remedy_for(field.dataType)),
             )
 
     def _has_many_fields(self, schema: T.StructType) -> str:
@@ -281,12 +285,15 @@ class Dialect:
         others = f"length({TEXT}) - length(replace({TEXT}, {sep}, ''))"
         return f"(length({TEXT}) > {most} AND {others} >= {most * len(self.sep)})"
 
-    def _quotes_are_right(self, file: str) -> str:
+    def _quotes_are_right(self, file: str) -> Column:
         """Return a condition that is true, or an error, because a row may go on in other lines."""
+        if not self.quote:
+            return F.lit(True)
         right = f"NOT contains({TEXT}, {literal(self.quote)}) OR "
         right += f"{TEXT} RLIKE {literal(self._grammar())}"
-        error = shown(_OPEN, TEXT, _CLOSE_WHOLE if self.whole else _CLOSE)
-        return f"if({right}, true, raise_error({refusal(file, error)}))" if self.quote else "true"
+        problem = F.expr(f"concat({file}, ': ', {shown(_OPEN, TEXT)})")
+        error = refuse(problem, F.lit(_CLOSE_WHOLE if self.whole else _CLOSE))
+        return F.when(F.expr(right), True).otherwise(error)
 
     def _grammar(self, fields: int = 0) -> str:
         """Return a regular expression, of Java and Python, for a line whose quotes are right.

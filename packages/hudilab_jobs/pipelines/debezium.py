@@ -21,16 +21,18 @@ from hudilab.table import DELETED
 from hudilab_jobs.groups import ChangePipeline
 from hudilab_jobs.pipelines.avro_values import DIGITS, MARK, READ, read_avro
 from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
-from hudilab_jobs.pipelines.text_values import Texts, literal, quoted
+from hudilab_jobs.pipelines.text_values import Case as SqlCase
+from hudilab_jobs.pipelines.text_values import Texts, literal, one_line, quoted
 from hudilab_jobs.pipelines.topic import (
+    FIX_PROGRAM,
     HEADER,
     IS_CONFLUENT,
     KAFKA_KEY,
     NO_SCHEMA,
     NUMBER,
     OFFSET,
-    OR_QUARANTINE,
     PARTITION,
+    Case,
     Topic,
 )
 
@@ -38,11 +40,6 @@ LSN = "source_lsn"  # where the change is in the database's log
 KEY_TEXT, TEXT, KEY_ROW, KEY_PROBLEM = "_key_text", "_change", "_key", "_key_problem"
 PARTS = ("schema", "table")  # of a table's name
 SOURCE = "connector STRING, schema STRING, table STRING, lsn BIGINT"
-# What a connector with schemas.enable=true writes around each key and value.
-BARE = (
-    "if(startswith({0}, '{{\"schema\":'), substring({0}, instr({0}, '\"payload\":') + 10, "
-    "length({0}) - instr({0}, '\"payload\":') - 10), {0})"
-)
 # How an Avro event becomes the JSON that Debezium would write.
 AS_JSON = {
     "ignoreNullFields": "false",
@@ -61,6 +58,7 @@ COUNTED = {
     "io.debezium.time.MicroTimestamp": "us",
     "io.debezium.time.NanoTimestamp": "ns",
 }
+SCHEMA = literal(r'^\{"schema":\s*(\{|null\b)')  # begins a message that contains its schema
 # A heartbeat, or the begin or end of a transaction.
 NO_CHANGE = literal(r'^\{("ts_ms":\d+\}$|"status":"(BEGIN|END)","id":)')
 # What Debezium sends for a value of TOAST that an update left as it was: as text, as bytes, in a
@@ -82,9 +80,33 @@ LEAVE_OUT = (
     "CAST(NULL AS its type)"
 )
 NO_EVENT = (
-    "it is not a change event of Debezium; leave transforms such as ExtractNewRecordState out of "
-    'the connector, or write "value.format": "json"'
+    literal("it is not a change event of Debezium"),
+    literal(
+        "leave transforms such as ExtractNewRecordState out of the connector, or write "
+        '"value.format": "json"'
+    ),
 )
+
+
+def without_schema(part: str) -> str:
+    """Return the SQL of a key or value as text, without the schema that may be before it.
+
+    A connector with schemas.enable=true writes `{"schema":{...},"payload":{...}}`. Spark's own
+    functions would rewrite the payload's numbers, so its bytes are cut out, after the first such
+    key. If that key is part of the schema, or anything follows the payload, then the rest is no
+    JSON object by itself, and `with_json` refuses it.
+
+    Args:
+        part: A BINARY column.
+    """
+    text, key = f"CAST({part} AS STRING)", literal('"payload":')
+    schema = f"concat(substring_index({text}, {key}, 1), {key})"
+    size = f"octet_length({part}) - octet_length({schema}) - 1"  # without the last }
+    payload = f"CAST(substring({part}, octet_length({schema}) + 1, {size}) AS STRING)"
+    # Else "schema" is a column of the key.
+    has_schema = f"""startswith({text}, '{{"schema":') AND {text} RLIKE {SCHEMA}"""
+    is_whole = f"contains({text}, {key}) AND endswith({text}, '}}')"
+    return f"if({has_schema} AND {is_whole}, {payload}, {text})"
 
 
 def value_of(column: str) -> str:
@@ -150,7 +172,7 @@ class ChangeTopic(Topic):
         """
         if self.group.select is not None:
             return
-        rows = messages.select(F.expr(BARE.format("CAST(value AS STRING)")).alias(TEXT))
+        rows = messages.select(F.expr(without_schema("value")).alias(TEXT))
         parts = (f"get_json_object({TEXT}, '$.source.{part}')" for part in PARTS)
         own = f"concat_ws('.', {', '.join(parts)}) = {literal(self.group.database_table)}"
         unsent = HAS_UNSENT.format(TEXT)
@@ -261,12 +283,12 @@ class ChangeTopic(Topic):
 
     @override
     def _row_texts(self, messages: DataFrame) -> DataFrame:
-        text = F.expr(BARE.format("CAST(value AS STRING)"))
+        text = F.expr(without_schema("value"))
         after = F.get_json_object(text, "$.after").alias("value")
         return self._decoded(messages, self._writers(messages)).select(after)
 
     @override
-    def _key_cases(self, valid: Column) -> Iterator[tuple[Column, Column]]:
+    def _key_cases(self, valid: Column) -> Iterator[Case]:
         yield from ()
 
     @cached_property
@@ -277,13 +299,13 @@ class ChangeTopic(Topic):
     @override
     def _parsed(
         self, messages: DataFrame, ids: Sequence[int]
-    ) -> tuple[DataFrame, list[str], list[tuple[Column, Column]]]:
+    ) -> tuple[DataFrame, list[str], list[Case]]:
         columns, texts, messages = self._columns, self._texts, self._decoded(messages, ids)
         keys = T.StructType([columns[name] for name in self._record_key])
         event = T.StructType().add("op", "string").add("after", columns)
         event = event.add("source", T._parse_datatype_string(SOURCE))
-        bare = {TEXT: "CAST(value AS STRING)", KEY_TEXT: "CAST(key AS STRING)"}
-        rows = messages.withColumns({name: F.expr(BARE.format(c)) for name, c in bare.items()})
+        rows = messages.withColumn(TEXT, F.expr(without_schema("value")))
+        rows = rows.withColumn(KEY_TEXT, F.expr(without_schema("key")))
         # After a delete comes a tombstone for Kafka, which has no value.
         rows = rows.where(f"value IS NOT NULL AND NOT {TEXT} RLIKE {NO_CHANGE}")
         if self._left_out:
@@ -308,7 +330,7 @@ class ChangeTopic(Topic):
         ]
         fields += [f"'{LSN}', {ROW}.source.lsn", *([f"'{UNSENT}', {UNSENT}"] * self._fills)]
         rows = rows.withColumn("row", F.expr(f"named_struct({', '.join(fields)})"))
-        cases = [(F.expr(wrong), F.expr(text)) for wrong, text in self._cases()]
+        cases = [(F.expr(w), F.expr(problem), F.expr(r)) for w, problem, r in self._cases()]
         return rows, names, cases
 
     def _filled(self, rows: DataFrame) -> DataFrame:
@@ -346,21 +368,22 @@ class ChangeTopic(Topic):
             why = why.when(
                 F.col(LAST_REFUSED) > since, "an earlier change of its key is quarantined"
             )
-            text = F.concat(F.lit(f"{self._unsent(name)}, and "), why, F.lit(f"; {FULL}"))
+            text = F.concat(F.lit(f"{self._unsent(name)}, and "), why)
             problems.append(F.when(is_unsent, text))
+        # NULL if the problem is.
+        problem = F.struct(F.coalesce(*problems).alias("problem"), F.lit(FULL).alias("remedy"))
+        problem = F.when(problem["problem"].isNotNull(), problem)
         rows = rows.select(
             "*",
-            F.coalesce(*problems).alias(PROBLEM),
+            problem.alias(PROBLEM),
             F.struct(*(value.alias(name) for name, value in values.items())).alias(ROW),
         )
         rows = rows.withColumns({name: F.col(f"{ROW}.{quoted(name)}") for name in names})
-        wrong = F.col(PROBLEM)
         if self.group.quarantine:
-            reason = F.coalesce(f"{REFUSED}.reason", wrong)
+            reason = F.coalesce(f"{REFUSED}.reason", F.expr(one_line(PROBLEM)))
             rows = rows.withColumn(REFUSED, F.col(REFUSED).withField("reason", reason))
         else:
-            text = F.concat(self._place(KAFKA_KEY), wrong, F.lit(OR_QUARANTINE))
-            rows = rows.where(F.when(wrong.isNotNull(), F.raise_error(text)).otherwise(True))
+            rows = rows.where(self._not_refused(F.col(PROBLEM), self._place(KAFKA_KEY)))
         return rows.select(*columns)
 
     def _with_refused(self, rows: DataFrame) -> DataFrame:
@@ -386,110 +409,127 @@ class ChangeTopic(Topic):
     def _unsent(self, name: str) -> str:
         return f"PostgreSQL did not send column {name} of {self.group.database_table}"
 
-    def _cases(self) -> Iterator[tuple[str, str]]:
-        """Yield what an event must not be, each with the problem and its remedy, in SQL."""
+    def _cases(self) -> Iterator[SqlCase]:
+        """Yield the cases of bad events."""
         table, key = self.group.database_table, ", ".join(self._record_key)
         op, source, parsed = f"{ROW}.op", f"{ROW}.source", f"{PROBLEM} IS NULL"
         named = f"concat_ws('.', {source}.schema, {source}.table)"
         has = f"array_join(json_object_keys({KEY_TEXT}), ', ')"
         yield from self._unread()
-        yield f"{parsed} AND ({op} IS NULL OR {source}.connector IS NULL)", literal(NO_EVENT)
+        yield f"{parsed} AND ({op} IS NULL OR {source}.connector IS NULL)", *NO_EVENT
         yield (
             f"{source}.connector <> 'postgresql'",
-            f"concat('it is from the connector ', {source}.connector, {literal(', and only ')}, "
-            '\'changes of PostgreSQL can be read; write "value.format": "json"\')',
+            f"concat('it is from the connector ', {source}.connector, "
+            "', and only changes of PostgreSQL can be read')",
+            literal('write "value.format": "json"'),
         )
         yield (
             f"{source}.table IS NOT NULL AND {named} <> {literal(table)}",
-            f"concat('it is a change of table ', {named}, {literal(f', not of {table}; ')}, "
-            '\'say which table to read, "source.table": "\', ' + named + ", '\"')",
+            f"concat('it is a change of table ', {named}, {literal(f', not of {table}')})",
+            f"""concat('say which table to read, "source.table": "', {named}, '"')""",
         )
         yield (
             f"{op} = 't'",
+            literal(f"it says that {table} was truncated, without naming the rows"),
             literal(
-                f"it says that {table} was truncated, without naming the rows; use DELETE FROM in "
-                "the database instead, or set skipped.operations=t in the connector"
+                "use DELETE FROM in the database instead, or set skipped.operations=t in the "
+                "connector"
             ),
         )
         yield (
             f"{op} NOT IN ('r', 'c', 'u', 'd')",
-            f"concat('its op is ', {op}, ', which changes no row; remove it from the topic')",
+            f"concat('its op is ', {op}, ', which changes no row')",
+            literal("remove it from the topic"),
         )
         yield (
             f"{source}.table IS NOT NULL AND {KEY_TEXT} IS NULL",
-            literal(
-                f"it has no key, because table {table} has no primary key; add one, or set "
-                "message.key.columns in the connector"
-            ),
+            literal(f"it has no key, because table {table} has no primary key"),
+            literal("add one, or set message.key.columns in the connector"),
         )
         yield (
             f"{source}.table IS NOT NULL AND NOT array_sort(json_object_keys({KEY_TEXT})) <=> "
             f"array({', '.join(literal(name) for name in sorted(self._record_key))})",
             f"concat('its key has ', coalesce({has}, 'no columns'), "
-            f"{literal(f', but record.key is {key}; write the columns of the key into record.key')}"
-            ")",
+            f"{literal(f', but record.key is {key}')})",
+            literal("write the columns of the key into record.key"),
         )
         for column in self._columns:
             yield from self._column_cases(column)
-        yield f"NOT {parsed}", PROBLEM
-        yield f"{KEY_PROBLEM} IS NOT NULL", f"concat('its key: ', {KEY_PROBLEM})"
-        yield f"{op} <> 'd' AND {ROW}.after IS NULL", literal(NO_EVENT)
+        yield f"NOT {parsed}", f"{PROBLEM}.problem", f"{PROBLEM}.remedy"
+        yield (
+            f"{KEY_PROBLEM} IS NOT NULL",
+            f"concat('its key: ', {KEY_PROBLEM}.problem)",
+            f"{KEY_PROBLEM}.remedy",
+        )
+        yield f"{op} <> 'd' AND {ROW}.after IS NULL", *NO_EVENT
         yield (
             f"{op} <> 'd' AND {HAS} IS NULL",
-            literal(
-                "it has a value that is not JSON, such as NaN without quotes; correct the program "
-                "that wrote it"
-            ),
+            literal("it has a value that is not JSON, such as NaN without quotes"),
+            literal(FIX_PROGRAM),
         )
+        yield from self._schema_cases(f"{op} <> 'd'", f"{source}.lsn")
+
+    def _schema_cases(self, has_row: str, lsn: str) -> Iterator[SqlCase]:
+        """Yield the cases of columns that differ from `source.schema`."""
         names = f"array({', '.join(literal(name) for name in self._columns.names)})"
         more = f"array_except({HAS}, {names})"
         yield (
             f"size({more}) > 0",
-            f"concat('source.schema lacks column ', array_join({more}, ', '), "
-            f"'; add it there with its type, and leave it out with select if the table is not to "
-            "have it')",
+            f"concat('source.schema lacks column ', array_join({more}, ', '))",
+            literal(
+                "add it there with its type, and leave it out with select if the table is not to "
+                "have it"
+            ),
         )
-        firsts = (f"{literal(name)}, {first}L" for name, first in self._first.items())
-        is_older = f"coalesce({source}.lsn < map({', '.join(firsts)})[name], false)"
-        lacking = (
-            f"filter({self._lacking(HAS)}, name -> NOT {is_older if self._first else 'false'})"
-        )
+        lacking = self._lacking(HAS)
+        if self._first:
+            firsts = (f"{literal(name)}, {first}L" for name, first in self._first.items())
+            is_older = f"coalesce({lsn} < map({', '.join(firsts)})[name], false)"
+            lacking = f"filter({lacking}, name -> NOT {is_older})"
         yield (
-            f"{op} <> 'd' AND size({lacking}) > 0",
+            f"{has_row} AND size({lacking}) > 0",
             f"concat('it has no column ', array_join({lacking}, ', '), "
-            f"{literal(f', which is in source.schema; {LEAVE_OUT}')})",
+            "', which is in source.schema')",
+            literal(LEAVE_OUT),
         )
 
-    def _unread(self) -> Iterator[tuple[str, str]]:
+    def _unread(self) -> Iterator[SqlCase]:
         """Yield the cases of keys and values that could not be decoded."""
         unknown = ", ".join(str(n) for n, schema in self._schemas.items() if schema is None)
         for part in ("key", "value"):
-            number = NUMBER.format(part)
-            why = literal('; say where its schema is, "schema.registry.url": "http://..."')
-            if self.group.schema_registry_url:
-                why = literal(
-                    f", which does not fit; correct the program that wrote it, or if a decimal has "
-                    f"more than {DIGITS} digits, set decimal.handling.mode=string in the connector"
-                )
-                if unknown:
-                    lost = literal(f", which the registry does not have; {NO_SCHEMA}")
-                    why = f"if({number} IN ({unknown}), {lost}, {why})"
-            text = f"concat('its {part} is Avro with schema id ', {number}, {why})"
-            yield IS_CONFLUENT.format(part), text
+            is_avro, number = IS_CONFLUENT.format(part), NUMBER.format(part)
+            text = f"'its {part} is Avro with schema id ', {number}"
+            if not self.group.schema_registry_url:
+                remedy = 'say where its schema is, "schema.registry.url": "http://..."'
+                yield is_avro, f"concat({text})", literal(remedy)
+                continue
+            if unknown:
+                lost = f"concat({text}, ', which the registry does not have')"
+                yield f"{is_avro} AND {number} IN ({unknown})", lost, literal(NO_SCHEMA)
+            yield (
+                is_avro,
+                f"concat({text}, ', which does not fit')",
+                literal(
+                    f"{FIX_PROGRAM}, or if a decimal has more than {DIGITS} digits, set "
+                    "decimal.handling.mode=string in the connector"
+                ),
+            )
 
-    def _column_cases(self, column: T.StructField) -> Iterator[tuple[str, str]]:
+    def _column_cases(self, column: T.StructField) -> Iterator[SqlCase]:
         """Yield which values a column must not have."""
         name, value = column.name, value_of(column.name)
         if not self._fills:
             what = f"{self._unsent(name)}, because the update left it as it was"
-            yield f"{HAS_UNSENT.format(TEXT)} AND {is_unsent(name)}", literal(f"{what}; {FULL}")
+            yield f"{HAS_UNSENT.format(TEXT)} AND {is_unsent(name)}", literal(what), literal(FULL)
         if (unit := self.group.timestamp_unit) and name in self._moments:
             text, others = "CAST(value AS STRING)", (n for n in COUNTED if COUNTED[n] != unit)
             form = f'"name":"({"|".join(others)})"[^{{}}]*"field":{re.escape(json.dumps(name))}'
             yield (
                 f"""startswith({text}, '{{"schema":') AND {text} RLIKE {literal(form)}""",
                 literal(
-                    f"its schema has column {name} in another unit than timestamp.unit, {unit}; "
+                    f"its schema has column {name} in another unit than timestamp.unit, {unit}"
+                ),
+                literal(
                     "write the unit of all times, or set time.precision.mode=isostring in the "
                     "connector"
                 ),
@@ -498,8 +538,9 @@ class ChangeTopic(Topic):
             yield (
                 f"{PROBLEM} IS NOT NULL AND {value} RLIKE '^[A-Za-z0-9+/]+={{0,2}}$' AND "
                 f"length({value}) % 4 = 0",
-                f"concat({literal(f'column {name} has ')}, {value}, ', the bytes of a "
-                "decimal without its scale; set decimal.handling.mode=string in the connector')",
+                f"concat({literal(f'column {name} has ')}, {value}, "
+                "', the bytes of a decimal without its scale')",
+                literal("set decimal.handling.mode=string in the connector"),
             )
 
 

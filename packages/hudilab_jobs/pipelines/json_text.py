@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hudi_sink.rows import refuse
 from hudilab_jobs.pipelines.text_values import (
     FLOATS,
     INTEGERS,
@@ -22,6 +23,7 @@ from hudilab_jobs.pipelines.text_values import (
     SHOWN,
     SPECIAL_NUMBERS,
     TIMES,
+    Case,
     Texts,
     decoded,
     encoding_problem,
@@ -29,8 +31,7 @@ from hudilab_jobs.pipelines.text_values import (
     named,
     problem_of,
     quoted,
-    refusal,
-    remedy,
+    remedy_for,
     shown,
 )
 
@@ -63,7 +64,7 @@ _NUMBERS = rf"""(?s)\G((?:{_BETWEEN}(?:{_STRINGS}))*+{_BETWEEN})({_NUMBER})(?=\s
 _UNFINISHED = r"""(?s)^[{\[](?:[^"]++|"(?:[^"\\]++|\\.)*+")*+(?<=[{\[:,])$"""
 
 
-def lines_are_whole(column: str, texts: Texts, file: str) -> str:
+def lines_are_whole(column: str, texts: Texts, file: str) -> Column:
     """Return a condition that is true, or an error, because inner objects look like rows.
 
     Args:
@@ -71,14 +72,15 @@ def lines_are_whole(column: str, texts: Texts, file: str) -> str:
         file: The SQL of its file.
     """
     line = f"trim(BOTH {_BLANKS} FROM {decoded(quoted(column), texts.charset)[0]})"
-    error = shown(
+    problem = shown(
         "an object or array does not end where its line does, so more lines may belong to it: ",
         line,
-        "correct or remove the line, or set multiLine=true in source.options",
     )
+    remedy = F.lit("correct or remove the line, or set multiLine=true in source.options")
     may_be = f"right({line}, 1) IN ('{{', '[', ':', ',')"  # quicker than a regular expression
-    unfinished = f"{may_be} AND {line} RLIKE {literal(_UNFINISHED)}"
-    return f"if({unfinished}, raise_error({refusal(file, error)}), true)"
+    unfinished = F.expr(f"{may_be} AND {line} RLIKE {literal(_UNFINISHED)}")
+    error = refuse(F.expr(f"concat({file}, ': ', {problem})"), remedy)
+    return F.when(unfinished, error).otherwise(True)
 
 
 def with_json(
@@ -93,7 +95,7 @@ def with_json(
     """Parse the JSON texts of a column into the columns `json_row` and `json_problem`.
 
     json_row: STRUCT of `schema`, with NULL for what does not fit; NULL for a blank text.
-    json_problem: STRING, `problem; remedy`, or NULL.
+    json_problem: STRUCT<problem STRING, remedy STRING>, or NULL.
 
     Args:
         column: STRING or BINARY, in UTF-8 or the option `encoding`.
@@ -116,7 +118,7 @@ def with_json(
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _WRONG}
     rows = rows.withColumn(_PARSED, F.from_json(F.expr(wrapped), wrapper, options))
     cases = [
-        (check, encoding_problem(charset, RECODE if arrays else _RECODE)),
+        (check, *encoding_problem(charset, RECODE if arrays else _RECODE)),
         *_text_cases(schema, arrays),
     ]
     rows = rows.withColumn(_WHOLE, F.expr(problem_of(cases)))
@@ -125,12 +127,12 @@ def with_json(
         line = f"if({_WHOLE} IS NOT NULL AND {check}, hex({raw}), {text})"
         whole = f"array(named_struct('row', get({parsed}, 0), 'line', {line}))"
         objects = f"from_json({_MARKED}, 'array<string>')"
-        each = f"named_struct('row', r, 'line', {_unmarked('t')})"
-        each = f"zip_with({parsed}, {objects}, (r, t) -> {each})"
-        items = F.expr(f"if({_WHOLE} IS NULL AND {_IS_ARRAY}, {each}, {whole})")
+        part = f"named_struct('row', row, 'line', {_unmarked('object')})"
+        parts = f"zip_with({parsed}, {objects}, (row, object) -> {part})"
+        items = F.expr(f"if({_WHOLE} IS NULL AND {_IS_ARRAY}, {parts}, {whole})")
         rows = rows.withColumn(_PARSED, F.explode_outer(items))
-        parts = {LINE: F.col(f"{_PARSED}.line"), _PARSED: F.col(f"{_PARSED}.row")}
-        rows = rows.withColumns(parts)
+        of_item = {LINE: F.col(f"{_PARSED}.line"), _PARSED: F.col(f"{_PARSED}.row")}
+        rows = rows.withColumns(of_item)
     elif arrays:
         # Not `explode`: for it, Spark would parse each text a second time, to skip empty arrays.
         rows = rows.withColumn(_PARSED, F.explode_outer(parsed))
@@ -214,7 +216,7 @@ def _lost(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> str | N
     return f"({value} IS NOT NULL AND {_converted(value, kind, texts, depth)} IS NULL)"
 
 
-def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]:
+def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[Case]:
     """Yield conditions that a text must not meet, each with the problem and its remedy."""
     rows = f"{_PARSED}.rows"
     misshapen = f"{_TEXT} <> '' AND (size({rows}) <> 1 OR get({rows}, 0) IS NULL)"
@@ -222,21 +224,22 @@ def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]
         misshapen = f"if({_IS_ARRAY}, exists({rows}, x -> x IS NULL), {misshapen})"
     yield (
         f"{rows} IS NULL OR {_PARSED}.end IS NULL OR {misshapen}",
-        shown(
-            "it is not one JSON object, or it does not fit source.schema: ",
-            _TEXT,
+        shown("it is not one JSON object, or it does not fit source.schema: ", _TEXT),
+        literal(
             "write one object a line, with nothing after it, and correct values or source.schema; "
-            "an object or array of several lines needs multiLine=true in source.options",
+            "an object or array of several lines needs multiLine=true in source.options"
         ),
     )
     yield (
         f"{_PARSED}.{_WRONG} IS NOT NULL",
-        shown("a value does not fit source.schema: ", _TEXT, "correct it, or source.schema"),
+        shown("a value does not fit source.schema: ", _TEXT),
+        literal("correct it, or source.schema"),
     )
     yield (
         f"contains({_TEXT}, '\\\\u') AND (contains({_TEXT}, '\\\\ud') OR "
         f"contains({_TEXT}, '\\\\uD')) AND {_TEXT} RLIKE {literal(_LONE)}",
-        shown("it has half a surrogate pair: ", _TEXT, "correct the program that wrote it"),
+        shown("it has half a surrogate pair: ", _TEXT),
+        literal("correct the program that wrote it"),
     )
     yield (
         f"contains({_TEXT}, '{_MARK}') OR "
@@ -244,8 +247,8 @@ def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]
         shown(
             "it has the character U+FDD0, which Unicode reserves for the use inside of programs: ",
             _TEXT,
-            "correct the program that wrote it",
         ),
+        literal("correct the program that wrote it"),
     )
     doubtful = _doubtful(_TEXT, schema)
     if doubtful:
@@ -254,17 +257,14 @@ def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[tuple[str, str]]
         doubtful = f"if({_IS_ARRAY}, {_doubtful(_TEXT, T.ArrayType(schema))}, {doubtful})"
     yield (
         doubtful or "false",
-        shown(
-            "it repeats a key, or spells it with other capitals than source.schema: ",
-            _TEXT,
-            "write each key once, as source.schema has it",
-        ),
+        shown("it repeats a key, or spells it with other capitals than source.schema: ", _TEXT),
+        literal("write each key once, as source.schema has it"),
     )
 
 
 def _value_cases(
     schema: T.StructType, texts: Texts, path: str = "", outer: str = ""
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Case]:
     """Yield conditions that a parsed row must not meet, each with the problem and its remedy."""
     for field in schema:
         kind, name, place = field.dataType, outer + field.name, f"{path}.{quoted(field.name)}"
@@ -283,13 +283,14 @@ def _value_cases(
             has_no_texts = isinstance(kind, (*INTEGERS, *FLOATS, T.BooleanType))
             text = f"concat('\"', {parsed}, '\"')" if has_no_texts else parsed
             value = named(parsed, f"if({bare}, {_unmarked(parsed)}, {text})")
-        what = f", which is not {kind.simpleString().upper()}; {remedy(kind, json=True)}"
+        start, end = f"column {name} has ", f", which is not {kind.simpleString().upper()}"
         yield (
             lost,
-            f"concat({literal(f'column {name} has ')}, {value}, {literal(what)})",
+            f"concat({literal(start)}, {value}, {literal(end)})",
+            literal(remedy_for(kind, json=True)),
         )
     if not outer:
-        yield "false", "''"
+        yield "false", "''", "''"
 
 
 def _has_plain_keys(schema: T.StructType) -> str:
@@ -323,7 +324,7 @@ def _has_plain_keys(schema: T.StructType) -> str:
 
 def _doubtful(text: str, kind: T.DataType, depth: int = 0) -> str | None:
     """Return whether a JSON text has a key twice or with other capitals; None for never."""
-    item, keys = f"t{depth}", f"k{depth}"
+    item = f"t{depth}"
     if isinstance(kind, T.ArrayType):
         inner = _doubtful(item, kind.elementType, depth + 1)
         return inner and f"exists(from_json({text}, 'array<string>'), {item} -> {inner})"
@@ -335,20 +336,24 @@ def _doubtful(text: str, kind: T.DataType, depth: int = 0) -> str | None:
         return f"coalesce({twice}{inner or ''}, false)"
     if not isinstance(kind, T.StructType):
         return None
-    names = f"array({', '.join(literal(f.name) for f in kind)})"
-    lower = f"array({', '.join(literal(f.name.lower()) for f in kind)})"
     # The first function does not support NaN.
-    keys_of_object = f"json_object_keys({text}), map_keys({entries})"
-    ours = f"filter({keys}, k -> array_contains({lower}, lower(k)))"
-    # A lambda evaluates the list once.
-    conditions = [
-        f"exists(array(coalesce({keys_of_object})), {keys} -> NOT ({keys} <=> {names}) AND exists("
-        f"array({ours}), o -> size(array_distinct(o)) < size(o) OR "
-        f"exists(o, k -> NOT array_contains({names}, k))))"
-    ]
+    keys = f"coalesce(json_object_keys({text}), map_keys({entries}))"
+    # A lambda evaluates the keys once.
+    conditions = [f"exists(array({keys}), keys{depth} -> {_has_wrong_keys(f'keys{depth}', kind)})"]
     for field in kind:
         path = literal(f"$['{field.name}']")
         value = f"get_json_object({text}, {path})"
         if inner := _doubtful(value, field.dataType, depth + 1):
             conditions.append(inner)
     return " OR ".join(f"coalesce({condition}, false)" for condition in conditions)
+
+
+def _has_wrong_keys(keys: str, kind: T.StructType) -> str:
+    """Return whether an object's keys have a column twice, or with other capitals."""
+    names = f"array({', '.join(literal(field.name) for field in kind)})"
+    lower = f"array({', '.join(literal(field.name.lower()) for field in kind)})"
+    columns = f"filter({keys}, key -> array_contains({names}, key))"
+    is_twice = f"size({columns}) > size(array_distinct({columns}))"
+    is_respelled = f"NOT array_contains({names}, key) AND array_contains({lower}, lower(key))"
+    has_respelled = f"exists({keys}, key -> {is_respelled})"
+    return f"NOT ({keys} <=> {names}) AND ({is_twice} OR {has_respelled})"

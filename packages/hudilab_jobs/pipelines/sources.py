@@ -25,7 +25,7 @@ from typing_extensions import override
 from hudi_sink.commits import Commits
 from hudi_sink.files import FileInfo, exists, list_files
 from hudi_sink.jvm import as_batch, completed
-from hudi_sink.rows import REFUSED, refused_row
+from hudi_sink.rows import REFUSED, refuse, refused_row
 from hudilab.errors import ConfigError, many, root_cause
 from hudilab.paths import TableLocation, local_path
 from hudilab.settings import Settings
@@ -60,7 +60,15 @@ from hudilab_jobs.pipelines.listing import (
 )
 from hudilab_jobs.pipelines.options import option_problem
 from hudilab_jobs.pipelines.query_values import ansi_rules, value_problem
-from hudilab_jobs.pipelines.text_values import Numbers, Texts, literal, quoted, refusal
+from hudilab_jobs.pipelines.text_values import (
+    PROBLEM_TYPE,
+    Numbers,
+    Texts,
+    both,
+    literal,
+    one_line,
+    quoted,
+)
 from hudilab_jobs.pipelines.words import in_words_of
 
 ROWS = "hudilab_rows"  # name of Spark's row count of a batch
@@ -751,7 +759,7 @@ class Folder(Source[FilePipeline]):
         if not self._folder_columns:
             return cast(DataFrame, rows)
         rows = rows.select(F.struct(*(F.col(quoted(name)) for name in schema.names)).alias("row"))
-        rows = rows.withColumn("problem", F.lit(None).cast("string"))
+        rows = rows.withColumn("problem", F.lit(None).cast(PROBLEM_TYPE))
         return self._columns_of(rows, "row", "problem", "''", "''")
 
     def _columns_of(
@@ -760,6 +768,7 @@ class Folder(Source[FilePipeline]):
         """Return the group's columns; by default, a row with a problem raises an error.
 
         Args:
+            problem: SQL of a `PROBLEM_TYPE`, NULL for a row without a problem.
             text: SQL of the text for the column of corrupt records.
             line: SQL of the text for the quarantine.
         """
@@ -775,11 +784,10 @@ class Folder(Source[FilePipeline]):
             value = f"if({value} RLIKE '{_NOT_ESCAPED}', {value}, {_unescaped(value)})"
             value = f"nullif({value}, '__HIVE_DEFAULT_PARTITION__')"
             parts[name] = self._texts.value(value, kind)
-            wrong = f"the folder {name}=... is not {kind.simpleString().upper()}"
-            problems.append(
-                f"if({value} IS NOT NULL AND {parts[name]} IS NULL, "
-                f"{literal(f'{wrong}; correct source.schema, or rename the folder')}, NULL)"
-            )
+            wrong = literal(f"the folder {name}=... is not {kind.simpleString().upper()}")
+            texts = both(wrong, literal("correct source.schema, or rename the folder"))
+            is_wrong = f"{value} IS NOT NULL AND {parts[name]} IS NULL"
+            problems.append(f"if({is_wrong}, {texts}, NULL)")
         if self._mode == "PERMISSIVE" and self._corrupt in self._schema.names:
             parts[self._corrupt] = f"if({problem} IS NULL, NULL, {text})"
         columns = [F.expr(parts[name]).alias(name) for name in self._schema.names]
@@ -791,22 +799,24 @@ class Folder(Source[FilePipeline]):
         if self._quarantines:
             place = f"named_struct('file', {FILE}, 'line', {line})"
             place = f"if({first} IS NULL, NULL, {place})"
-            refused = F.expr(f"named_struct('reason', {first}, 'row', {place})")
+            refused = F.expr(f"named_struct('reason', {one_line(first)}, 'row', {place})")
             return rows.select(*columns, refused.alias(REFUSED))
         other = ""
         if self._has_lines:
             other = OR_QUARANTINE
         elif self.group.quarantine and self._is_text:
             other = NO_QUARANTINE
-        message = refusal(FILE, f"concat({first}, {literal(other)})")
+        texts = both(
+            f"concat({FILE}, ': ', {first}.problem)", f"concat({first}.remedy, {literal(other)})"
+        )
         rows = rows.select(
-            *columns, F.expr(f"if({first} IS NULL, NULL, {message})").alias("_refused")
+            *columns, F.expr(f"if({first} IS NULL, NULL, {texts})").alias("_refused")
         )
         refused = F.col("_refused")
         if self._mode == "DROPMALFORMED":
             return rows.where(refused.isNull()).drop("_refused")
-        rows = rows.where(F.when(refused.isNull(), F.lit(True)).otherwise(F.raise_error(refused)))
-        return rows.drop("_refused")
+        error = refuse(refused["problem"], refused["remedy"])
+        return rows.where(F.when(refused.isNull(), True).otherwise(error)).drop("_refused")
 
     def _without_schema(self) -> ConfigError:
         """Return the error for the missing schema, with the columns of the newest files."""
@@ -836,14 +846,18 @@ class Folder(Source[FilePipeline]):
 
     def _unreadable(self, files: Sequence[str], error: Exception) -> ConfigError:
         """Return the error for the file in the cause's text, else for the first file."""
-        refused = refused_row("", str(error))
         named = (file for file in files if f"/{quote(file)}" in str(error) or file in str(error))
         file = next(named, files[0])
+        cause, remedy = (
+            root_cause(str(error)),
+            "fix the key, source.schema, source.options or the file",
+        )
+        if refused := refused_row("", str(error)):
+            cause, remedy = refused.problem, f"{refused.remedy}; {remedy}"
         return self.error(
             "source.format",
-            f"{file} cannot be read as {self.group.source_format} with this schema: "
-            f"{refused or root_cause(str(error))}",
-            "fix the key, source.schema, source.options or the file",
+            f"{file} cannot be read as {self.group.source_format} with this schema: {cause}",
+            remedy,
         )
 
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from pyspark.sql import types as T
 
-from hudi_sink.rows import REFUSED_ROW
-
 UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds
 LAST_SECOND = 253_402_300_799  # of the year 9999
 LAST_DAY = LAST_SECOND // 86_400
@@ -40,6 +38,8 @@ _FAR_YEAR = "(^|[^0-9])[+-][0-9]{5}"  # a year of more than four digits, which m
 _END = r"\z"  # unlike $, doesn't match before a line break
 _FINER = "[.][0-9]{6}[0-9]*?[1-9]"
 SHOWN = 100  # characters of a value in a message
+PROBLEM_TYPE = "STRUCT<problem STRING, remedy STRING>"
+Case = tuple[str, str, str]  # a condition, the problem that it means, and the remedy, all in SQL
 RECODE = "declare the file's encoding in source.options"
 
 
@@ -63,20 +63,25 @@ def decoded(raw: str, charset: str) -> tuple[str, str]:
     return text, f"encode({text}, {literal(charset)}) <> {raw}"
 
 
-def problem_of(cases: Iterable[tuple[str, str]]) -> str:
-    """Return the text of the first true condition, or NULL."""
-    return f"CASE {' '.join(f'WHEN {when} THEN {then}' for when, then in cases)} END"
+def problem_of(cases: Iterable[Case]) -> str:
+    """Return `PROBLEM_TYPE` of the first true condition, or NULL."""
+    return f"CASE {' '.join(f'WHEN {when} THEN {both(*texts)}' for when, *texts in cases)} END"
 
 
-def shown(problem: str, text: str, remedy: str) -> str:
-    """Return a problem with the start of a text, on one line, and the remedy."""
-    start = f"translate(left({text}, {SHOWN}), '\\n\\r', '  ')"
-    return f"concat({literal(problem)}, {start}, {literal(f'; {remedy}')})"
+def both(problem: str, remedy: str) -> str:
+    """Return a problem and its remedy as `PROBLEM_TYPE`."""
+    return f"named_struct('problem', {problem}, 'remedy', {remedy})"
 
 
-def refusal(file: str, problem: str) -> str:
-    """Return the error for a row that ends the stream, see `hudi_sink.rows.refused_row`."""
-    return f"concat({literal(REFUSED_ROW)}, {file}, ': ', {problem})"
+def one_line(problem: str) -> str:
+    """Return a `PROBLEM_TYPE` as the text that users see; NULL if it is NULL."""
+    text = f"concat_ws('; ', {problem}.problem, {problem}.remedy)"
+    return f"if({problem} IS NULL, NULL, {text})"
+
+
+def shown(problem: str, text: str) -> str:
+    """Return a problem with the start of a text, on one line."""
+    return f"concat({literal(problem)}, translate(left({text}, {SHOWN}), '\\n\\r', '  '))"
 
 
 def named(text: str, start: str | None = None) -> str:
@@ -90,9 +95,10 @@ def named(text: str, start: str | None = None) -> str:
     return f"CASE WHEN {text} = '' THEN 'an empty text' {blank} ELSE {start} END"
 
 
-def encoding_problem(charset: str, recode: str = RECODE) -> str:
-    """Return the problem of invalid bytes, with the remedy."""
-    return literal(f"it has a byte that is not {charset}; {recode}, such as encoding=ISO-8859-1")
+def encoding_problem(charset: str, recode: str = RECODE) -> tuple[str, str]:
+    """Return the problem of invalid bytes, and the remedy."""
+    remedy = f"{recode}, such as encoding=ISO-8859-1"
+    return literal(f"it has a byte that is not {charset}"), literal(remedy)
 
 
 @dataclass(frozen=True)
@@ -197,7 +203,7 @@ class Texts:
         return f"if({text} RLIKE '^[+-]?[0-9]+$', {counted}, {value})"
 
 
-def remedy(kind: T.DataType, *, json: bool = False) -> str:
+def remedy_for(kind: T.DataType, *, json: bool = False) -> str:
     """Return the remedy for a text that isn't a value of this type."""
     if isinstance(kind, TIMES):
         return (

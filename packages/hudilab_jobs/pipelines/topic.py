@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from hudi_sink.checkpoints import CheckpointFiles
 from hudi_sink.jvm import as_batch, items
-from hudi_sink.rows import REFUSED, REFUSED_ROW, refused_row
+from hudi_sink.rows import REFUSED, refuse, refused_row
 from hudilab.errors import ConfigError, root_cause
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings
@@ -31,7 +31,7 @@ from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
 from hudilab_jobs.pipelines.avro_values import IS_READ, Reading, conversion, read_avro, reading
 from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
 from hudilab_jobs.pipelines.sources import FAILED, SAMPLE, Sample, Source, sample_of
-from hudilab_jobs.pipelines.text_values import Texts, decoded, quoted
+from hudilab_jobs.pipelines.text_values import PROBLEM_TYPE, Texts, decoded, one_line, quoted
 
 KAFKA_KEY, PARTITION, OFFSET, TIME = (
     "kafka_key",
@@ -56,6 +56,8 @@ TOMBSTONE = "it has no value (a tombstone)"
 BAD_KEY = "its key is not "
 DELETE = '"tombstones": "delete"'
 STREAM = "run hudilab stream, which deletes the rows of such keys"
+FIX_PROGRAM = "correct the program that wrote it"
+Case = tuple[Column, Column, Column]  # a condition, the problem that it means, and the remedy
 OR_QUARANTINE = ', or quarantine such messages: "quarantine": "true"'
 
 
@@ -403,12 +405,17 @@ class Topic(Source[TopicPipeline]):
             ) from error
         valid, key = self._key()
         has_value = F.col("value").isNotNull()
-        cases = [*self._key_cases(valid), *((has_value & wrong, text) for wrong, text in cases)]
+        cases = [
+            *self._key_cases(valid),
+            *((has_value & wrong, problem, remedy) for wrong, problem, remedy in cases),
+        ]
+        problems = (
+            F.when(wrong, F.struct(problem.alias("problem"), remedy.alias("remedy")))
+            for wrong, problem, remedy in cases
+        )
         fields = {
             "row": F.col("row"),
-            "problem": F.coalesce(
-                F.lit(None).cast("string"), *(F.when(wrong, text) for wrong, text in cases)
-            ),
+            "problem": F.coalesce(F.lit(None).cast(PROBLEM_TYPE), *problems),
             KAFKA_KEY: F.when(valid, key),
             PARTITION: F.col("partition"),
             OFFSET: F.col("offset"),
@@ -422,20 +429,17 @@ class Topic(Source[TopicPipeline]):
         rows = messages.select(F.inline(F.array(F.struct(*columns))))
         place = self._place("key_text")
         if self._deletes and self._loads:
-            text = F.concat(
-                place, F.lit(f"{self.deletion}, which an initial load cannot apply; {STREAM}")
-            )
-            rows = rows.where(F.when(F.col(DELETED), F.raise_error(text)).otherwise(True))
+            problem = F.lit(f"{self.deletion}, which an initial load cannot apply")
+            refused = refuse(F.concat(place, problem), F.lit(STREAM))
+            rows = rows.where(F.when(F.col(DELETED), refused).otherwise(True))
         added = [F.col(DELETED)] if self._deletes else []
         if self.group.quarantine:
             message = F.struct(F.col("key_text").alias(KAFKA_KEY), PARTITION, OFFSET, TIME, TEXT)
-            refused = F.struct(F.col("problem").alias("reason"), message.alias("row"))
+            reason = F.expr(one_line("problem"))
+            refused = F.struct(reason.alias("reason"), message.alias("row"))
             added = [F.lit(None).cast("string").alias(TEXT), *added, refused.alias(REFUSED)]
         else:
-            # An error is a single line.
-            text = F.concat(place, F.translate("problem", "\r\n", "  "), F.lit(OR_QUARANTINE))
-            refused = F.col("problem").isNotNull()
-            rows = rows.where(F.when(refused, F.raise_error(text)).otherwise(True))
+            rows = rows.where(self._not_refused(F.col("problem"), place))
         row = F.when(F.col("problem").isNull(), F.col("row"))
         return rows.withColumn("row", row).select(
             *(F.col(f"row.`{name}`") for name in names), KAFKA_KEY, PARTITION, OFFSET, TIME, *added
@@ -444,12 +448,18 @@ class Topic(Source[TopicPipeline]):
     def _place(self, key: str) -> Column:
         """Return the start of a message's error; `key` is the column with the key's text."""
         return F.concat(
-            F.lit(f"{REFUSED_ROW}topic {self.group.topic_name}, partition "),
+            F.lit(f"topic {self.group.topic_name}, partition "),
             F.concat_ws(", offset ", PARTITION, OFFSET),
             F.lit(", key "),
             F.coalesce(F.substring(key, 1, SHOWN), F.lit("NULL")),
             F.lit(": "),
         )
+
+    def _not_refused(self, problem: Column, place: Column) -> Column:
+        """Return a condition that is true for a row without a problem, else an error."""
+        remedy = F.concat(problem["remedy"], F.lit(OR_QUARANTINE))
+        error = refuse(F.concat(place, problem["problem"]), remedy)
+        return F.when(problem.isNull(), True).otherwise(error)
 
     def _key(self) -> tuple[Column, Column]:
         """Return the condition that a key has the group's format, and the key's value."""
@@ -463,31 +473,28 @@ class Topic(Source[TopicPipeline]):
         digits = "lpad(hex(key), 16, if(hex(key) >= '8', 'F', '0'))"
         return F.length(key) == BYTES[kind], F.expr(f"conv({digits}, 16, -10)").cast(kind)
 
-    def _key_cases(self, valid: Column) -> Iterator[tuple[Column, Column]]:
-        """Yield conditions on invalid keys and deletions, each with the problem."""
+    def _key_cases(self, valid: Column) -> Iterator[Case]:
+        """Yield the cases of invalid keys and of deletions."""
         kind = self.group.key_format
         if not self._deletes:
             remedy = f'to delete the row of its key, write "record.key": "{KAFKA_KEY}" and {DELETE}'
-            yield F.col("value").isNull(), F.lit(f"{TOMBSTONE}; {remedy}")
+            yield F.col("value").isNull(), F.lit(TOMBSTONE), F.lit(remedy)
         if not self._has_key:
             return
         what = "UTF-8" if kind == "string" else f"the {BYTES.get(kind)} bytes of {kind}"
         remedy = 'set its type: "key.format": "int", "long" (of Kafka\'s serializers) or "hex"'
-        yield ~valid, F.lit(f"{BAD_KEY}{what}; {remedy}")
+        yield ~valid, F.lit(f"{BAD_KEY}{what}"), F.lit(remedy)
 
     def _parsed(
         self, messages: DataFrame, ids: Sequence[int]
-    ) -> tuple[DataFrame, list[str], list[tuple[Column, Column]]]:
-        """Return the messages with a column `row`, the row's fields, and the cases of bad values.
-
-        A case is a condition, with the text of the problem and the remedy.
-        """
+    ) -> tuple[DataFrame, list[str], list[Case]]:
+        """Return the messages with a column `row`, its fields, and the cases of bad values."""
         if self._is_avro:
             return self._avro(messages, ids)
         messages = with_json(messages, "value", self._columns, self._texts, arrays=False)
         cases = [
-            (F.col(PROBLEM).isNotNull(), F.col(PROBLEM)),
-            (F.col("row").isNull(), F.lit("it is empty; correct the program that wrote it")),
+            (F.col(PROBLEM).isNotNull(), F.col(PROBLEM)["problem"], F.col(PROBLEM)["remedy"]),
+            (F.col("row").isNull(), F.lit("it is empty"), F.lit(FIX_PROGRAM)),
         ]
         return messages.withColumnRenamed(ROW, "row"), self._columns.names, cases
 
@@ -504,7 +511,7 @@ class Topic(Source[TopicPipeline]):
 
     def _avro(
         self, messages: DataFrame, ids: Sequence[int]
-    ) -> tuple[DataFrame, list[str], list[tuple[Column, Column]]]:
+    ) -> tuple[DataFrame, list[str], list[Case]]:
         """Return Avro messages as `_parsed` does."""
         schema = json.loads(str(self.group.source_schema))
         if not isinstance(schema, dict) or schema.get("type") != "record":
@@ -512,10 +519,10 @@ class Topic(Source[TopicPipeline]):
         names = [str(field["name"]) for field in schema["fields"]]
         self.check_names(StructType([StructField(name, StringType()) for name in names]))
         failed = ~F.expr(f"row.{IS_READ}")
-        unread = "it cannot be read as Avro with source.schema; fix the schema"
+        unread, fix = "it cannot be read as Avro with source.schema", F.lit("fix the schema")
         if self.group.value_format == "avro":
             row = read_avro("value", json.dumps(schema), schema)
-            return messages.withColumn("row", row), names, [(failed, F.lit(unread))]
+            return messages.withColumn("row", row), names, [(failed, F.lit(unread), fix)]
         number, body = F.expr(NUMBER.format("value")), f"substring(value, {HEADER + 1})"
         row = read_avro(body, json.dumps(schema), schema)
         cases = [
@@ -523,8 +530,9 @@ class Topic(Source[TopicPipeline]):
                 ~F.expr(IS_CONFLUENT.format("value")),
                 F.lit(
                     "it does not begin with the five bytes of Confluent's serializers, a zero and "
-                    'a schema id; write "value.format": "avro" if it is Avro without them'
+                    "a schema id"
                 ),
+                F.lit('write "value.format": "avro" if it is Avro without them'),
             )
         ]
         if self.group.schema_registry_url:
@@ -538,14 +546,14 @@ class Topic(Source[TopicPipeline]):
                 "add the id if source.schema is that schema, or read each message with its own "
                 'schema: "schema.registry.url": "http://..."'
             )
-        text = F.concat(F.lit("its schema id is "), number, F.lit(f", which {why}; {remedy}"))
+        text = F.concat(F.lit("its schema id is "), number, F.lit(f", which {why}"))
         misfit = F.concat(F.lit("its schema (id "), number, F.lit(f") does not fit: {unread}"))
-        cases += [(is_wrong, text), *others, (failed, misfit)]
+        cases += [(is_wrong, text, F.lit(remedy)), *others, (failed, misfit, fix)]
         return messages.withColumn("row", row), names, cases
 
     def _resolved(
         self, messages: DataFrame, row: Column, ids: Sequence[int]
-    ) -> tuple[DataFrame, Column, list[tuple[Column, Column]]]:
+    ) -> tuple[DataFrame, Column, list[Case]]:
         """Return messages, their rows converted from each writer's schema, and the bad cases.
 
         Args:
@@ -569,12 +577,13 @@ class Topic(Source[TopicPipeline]):
                     problem = str(error)
                 else:
                     own = F.col(name).cast(kind)
-                    start = F.lit(f"with its schema (id {n}), ")
-                    cases.append((F.expr(lost).isNotNull(), F.concat(start, F.expr(lost))))
+                    start, misfit = F.lit(f"with its schema (id {n}), "), F.expr(lost)
+                    text = F.concat(start, misfit["problem"])
+                    cases.append((misfit.isNotNull(), text, misfit["remedy"]))
             if problem:
                 nanos = ": timestamp_micros(x div 1000)" if "timestamp-nanos" in problem else ""
-                text = f"in its schema (id {n}), {problem}; {remedy}{nanos}"
-                cases.append((number == n, F.lit(text)))
+                text = F.lit(f"in its schema (id {n}), {problem}")
+                cases.append((number == n, text, F.lit(f"{remedy}{nanos}")))
             else:
                 row = F.when(number == n, own).otherwise(row)
         return messages, row, cases

@@ -1,13 +1,14 @@
 """A Spark session that runs functions for `Release`, one for each line of JSON on its input.
 
-It answers each with a line, and ends with the notebook's process. A function's source inherits this
-file's `annotations` import, so that annotations with the notebook's own names aren't evaluated.
+It answers each with a line, and ends with the notebook's process. Java, too, writes to what was the
+standard output.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import runpy
 import sys
 from typing import Any
 
@@ -29,14 +30,12 @@ def main() -> None:
 
 
 def _answer(
-    spark: SparkSession, name: str, source: str, values: dict[str, Any]
+    spark: SparkSession, file: str, name: str, values: dict[str, Any]
 ) -> tuple[object, str]:
-    """Return the function's result, and its error or ""."""
-    names: dict[str, Any] = {}
+    """Return the result of a file's function, and its error or ""."""
     try:
-        exec(source, names)
-        return names[name](spark, **values), ""
-    except Exception as raised:  # noqa: BLE001 - passed to the notebook
+        return runpy.run_path(file)[name](spark, **values), ""
+    except Exception as raised:  # noqa: BLE001 - the notebook gets every error of the function
         if str(raised) == "None":  # Java's message is empty
             return None, getattr(raised, "_stackTrace", f"{type(raised).__name__}: {raised}")
         return None, f"{type(raised).__name__}: {raised}"

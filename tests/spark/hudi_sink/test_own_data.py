@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 from kills import read_batches
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from running import folder, start_stream
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import exists
-from hudi_sink.rows import ESCAPED, row_problem
+from hudi_sink.rows import ESCAPED, refuse, refused_row, row_problem
 from hudi_sink.sink import ExactlyOnceSink
 from hudi_sink.table_files import table_properties
 from hudilab.errors import StreamError
@@ -117,6 +118,16 @@ def test_a_table_that_does_not_encode_partitions_stays_so(
     assert table_properties(spark, location.table).get(ENCODED, "false") == "false"
     (row,) = spark.read.format("hudi").load(location.table).collect()
     assert (row.city, row.moment) == ("a b", 2)
+
+
+def test_the_error_of_a_row_has_a_problem_and_a_remedy(spark: SparkSession) -> None:
+    """Each is one line, whatever the row's values are."""
+    error = refuse(F.lit("the key a\nb; c is wrong"), F.concat(F.lit("fix it: x\r"), F.lit("y")))
+    with pytest.raises(Py4JError) as caught:
+        spark.range(1).where(F.when(F.col("id") == 0, error).otherwise(True)).collect()
+    found = refused_row("memory://t", str(caught.value))
+    assert found is not None
+    assert (found.problem, found.remedy) == ("the key a b; c is wrong", "fix it: x y")
 
 
 @pytest.mark.parametrize("spec", SPECS)

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from hudi_sink.rows import refused_row
 from hudilab_jobs.pipelines import csv_text, json_text
 from hudilab_jobs.pipelines.csv_text import Dialect
 from hudilab_jobs.pipelines.json_text import with_json
@@ -69,7 +70,8 @@ def test_json_is_read_exactly_or_refused(spark: SparkSession) -> None:
         assert (problems, values) == ({None}, right[text]), text
     array = spark.createDataFrame([("[{}]",)], "value STRING")
     problem = with_json(array, "value", schema, Texts({}), arrays=False).collect()[0].json_problem
-    assert "not one JSON object" in problem
+    assert "not one JSON object" in problem.problem
+    assert problem.remedy.startswith("write one object a line")
 
 
 @pytest.mark.parametrize("nested", ["", ", s STRUCT<b INT, k STRING>"])
@@ -114,8 +116,12 @@ def test_no_line_after_an_open_quote_is_a_row(
     (tmp_path / "a.csv").write_bytes(head + data(line) + b"\n2,9,phantom\n")
     schema = spark.createDataFrame([], "id INT, a STRING, b STRING").schema
     rows = dialect.rows(spark.read, f"file://{tmp_path}", schema, file="'a.csv'")
-    with pytest.raises(Py4JError, match=r"a\.csv: a quoted field does not end .*quote="):
+    with pytest.raises(Py4JError) as caught:
         rows.select(csv_text.ROW).where(f"{csv_text.ROW}.id = 2").collect()
+    refused = refused_row("", str(caught.value))
+    assert refused is not None
+    assert refused.problem.startswith("a.csv: a quoted field does not end ")
+    assert "quote=" in refused.remedy
 
 
 @pytest.mark.parametrize(("options", "text", "expected"), CASES["forms"])

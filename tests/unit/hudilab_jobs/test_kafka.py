@@ -183,3 +183,10 @@ def test_a_request_that_fails_or_times_out() -> None:
         "topic 't': the request timed out; check that the broker is running (hudilab services "
         "status kafka), then try again"
     )
+
+
+def test_deleted_topics_are_waited_for() -> None:
+    answers = iter([{"old": 1, "other": 2}, {"other": 2}])
+    assert kafka._without(["old"], lambda: next(answers), 6) == {"other": 2}
+    with pytest.raises(KafkaError, match=r"^topics old are still being deleted; try again$"):
+        kafka._without(["old"], lambda: {"old": 1}, 0.1)
