@@ -14,9 +14,10 @@ from running import folder, readings_at, start_stream
 from spark.hudi_sink.test_kill import ROWS_PER_BATCH, Run
 
 from hudi_sink.commits import Commits
+from hudi_sink.files import exists
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.sink import ExactlyOnceSink
-from hudilab.errors import TableError
+from hudilab.errors import StreamError, TableError
 from hudilab.files import read_properties
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import TableLocation
@@ -109,11 +110,19 @@ def test_a_key_that_moves_is_one_row_only_with_a_global_index(
     assert (stored.count(), stored.where("sensor_id = 30").count()) == (rows, moved)
 
 
-def stream(spark: SparkSession, spec: TableSpec, location: TableLocation, batches: int) -> None:
+def stream(
+    spark: SparkSession,
+    spec: TableSpec,
+    location: TableLocation,
+    batches: int,
+    *,
+    cast: str = "decimal(6,2)",
+) -> None:
     """Write the next batch of 20 readings."""
     sizes = {"rows": 20 * batches, **SIZES}
     sink = ExactlyOnceSink(spark, spec, location, sizes)
     rows = sensor_stream(spark, rows_per_batch=20, **sizes)
+    rows = rows.withColumn("temperature", F.col("temperature").cast(cast))
     drain(start_stream(rows, sink.write_batch, location, once=True), deadline=300)
 
 
@@ -192,6 +201,20 @@ def test_a_path_for_sql_is_a_link_only_where_it_must_be(
     monkeypatch.setattr(type(spark.conf), "get", lambda conf, key: "hive")
     with refused(TableError, odd, remedy="; move the warehouse to a path without them"):
         sql_path(spark, odd)
+
+
+def test_a_stream_of_decimals_into_a_table_with_changes_is_refused(
+    spark: SparkSession, location: TableLocation
+) -> None:
+    with pytest.raises(StreamError) as caught:
+        stream(spark, upserts("COPY_ON_WRITE", cdc=True), location, 1)
+    assert (
+        "cdc=True loses the values of DECIMAL columns, and temperature is one; store "
+        'DOUBLE instead: .withColumn("temperature", F.col("temperature").cast("double"))'
+    ) in str(caught.value)
+    assert not exists(spark, location.table)
+    stream(spark, upserts("COPY_ON_WRITE", cdc=True), location, 1, cast="double")
+    assert read(spark, location).count() == 20
 
 
 class SilverRun(Run):

@@ -40,6 +40,12 @@ def test_as_few_commits_are_read_as_it_takes() -> None:
     assert (newest, [each.instant for each in newer]) == (stamp(4), ["t9"])
 
 
+def test_a_batch_is_skipped_only_if_it_has_the_same_offsets() -> None:
+    assert [RULES.is_written(n, f"d{n}", "{}", stamp(4)) for n in (4, 5)] == [True, False]
+    with pytest.raises(StreamError, match=r"^batch 4 in <table> has other source offsets than"):
+        RULES.is_written(4, "x4", "{}", stamp(4))
+
+
 def test_a_bounded_stream_ends_when_its_last_batch_is_there() -> None:
     assert BOUNDED.is_written(3, "d3", "{}", stamp(2)) is True
     assert BOUNDED.is_written(9, "d9", "{}", stamp(2)) is True
