@@ -195,11 +195,6 @@ def test_a_message_that_the_broker_refuses_is_counted(kafka: Access) -> None:
     assert topic_rows(kafka, ["sizes"])["end"].sum() == 3
 
 
-def test_a_running_broker_does_not_become_secure(settings: Settings, broker: Broker) -> None:
-    with pytest.raises(ServiceError, match="already running with other settings"):
-        start_broker(settings, users={USER: SECRET})
-
-
 def test_offsets_are_waited_for_while_a_topic_is_being_made(kafka: Access) -> None:
     part = TopicPartition("young", 0)
     maker = threading.Timer(1, create_topics, (kafka, {"young": 1}))

@@ -108,10 +108,6 @@ def test_describe_names_what_is_loaded(spark: SparkSession) -> None:
     assert lines[4] == f"log   {log_file()}"
 
 
-def test_the_same_settings_give_the_same_session(spark: SparkSession) -> None:
-    assert open_session(load_settings(), app="another name") is spark
-
-
 def test_a_stream_s_session_is_not_taken_for_the_notebook_s(spark: SparkSession) -> None:
     """A stream runs in a clone, with other settings."""
     clones = []
