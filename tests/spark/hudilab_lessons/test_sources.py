@@ -72,12 +72,6 @@ def test_the_numbers_of_a_reading_do_not_change_from_version_to_version(
     assert [tuple(row) for row in sorted(texts)] == PINNED
 
 
-def test_schema_and_slices(spark: SparkSession) -> None:
-    frame = sensor_readings(spark, 5, **SIZES)
-    assert frame.schema.simpleString() == SCHEMA
-    assert frame.rdd.getNumPartitions() == 2
-
-
 def test_first_gives_the_readings_from_there_on(spark: SparkSession) -> None:
     frame = sensor_readings(spark, 60, first=37, **SIZES)
     assert collected(frame) == readings(37, 60, **SIZES)
