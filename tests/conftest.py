@@ -22,7 +22,6 @@ hypothesis.settings.load_profile("lab")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--failing-runs", type=int, default=5, help="how often a notebook must fail")
     parser.addoption("--types-to", type=Path, help="write the page of types to this file")
 
 

@@ -1,10 +1,47 @@
-"""What a running Jupyter server says of its kernels."""
+"""JupyterLab as `make lab` opens it, and what a running server says of its kernels."""
 
 from __future__ import annotations
 
 import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
+
+from hudilab_cli.servers.process import free_port
+from hudilab_spark.waiting import wait_for
+
+LAB = Path(__file__).resolve().parents[1] / "tools" / "lab.py"
+
+
+@contextmanager
+def running_lab(folder: Path, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Start JupyterLab, whose log is in the folder; give its address and token."""
+    port, token = free_port(), secrets.token_hex(8)
+    command = [sys.executable, str(LAB), "--no-browser", "--allow-root", "--ip=127.0.0.1"]
+    command += [f"--port={port}", f"--IdentityProvider.token={token}"]
+    with (folder / "jupyter.log").open("wb") as log:
+        server = subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        wait_for(lambda: api(address, token, "status") is not None, 120, "JupyterLab")
+        yield address, token
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(60)
 
 
 def api(address: str, token: str, what: str) -> object:

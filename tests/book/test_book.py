@@ -19,7 +19,7 @@ import gates
 import pytest
 from book import FACES
 from bs4 import BeautifulSoup, Tag
-from chromium import Scheme, opened
+from chromium import opened
 from playwright.sync_api import Browser
 
 from hudilab.errors import LabError
@@ -30,9 +30,6 @@ LESSONS = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"
 RUN = [
     name for name in LESSONS if gates.gate_of(ROOT / "notebooks" / f"{name}.ipynb") != gates.LONG
 ]
-WORST = ["index", "README", "glossary", "docs/settings", "reference/index"]
-WORST += ["benchmarks/README", "benchmarks/HISTORY"]
-WORST += [f"notebooks/{name}" for name in LESSONS]
 
 
 @pytest.fixture(scope="module")
@@ -146,18 +143,6 @@ def served(site: Path) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-
-
-@pytest.mark.parametrize(("scheme", "pages"), [("light", WORST[::3]), ("dark", WORST[:2])])
-def test_no_page_is_wider_than_a_phone(
-    browser: Browser, site: Path, scheme: Scheme, pages: list[str]
-) -> None:
-    for name in pages:
-        address = (site / f"{name}.html").as_uri()
-        page, wrong = opened(browser, address, 390, scheme, site.as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
-        page.context.close()
-        assert wrong == [], name
 
 
 @pytest.mark.parametrize("way", ["file", "server"])

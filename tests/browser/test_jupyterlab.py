@@ -7,11 +7,6 @@ Needs a Chromium on PATH (Debian: apt-get install chromium). Screenshots go to
 from __future__ import annotations
 
 import os
-import secrets
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +14,7 @@ import nbformat
 import pytest
 from chromium import launched
 from contract.checks import METADATA
-from kernels import api, connected, kernels_of
+from kernels import connected, kernels_of, running_lab
 from nbformat.v4 import new_markdown_cell, new_notebook
 from playwright.sync_api import Page
 
@@ -44,30 +39,9 @@ pytestmark = pytest.mark.deep
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
     """JupyterLab as `make lab` opens it: its address, token and folder."""
     home = tmp_path_factory.mktemp("lab")
-    folder = home / "notebooks"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    token = secrets.token_hex(8)
-    command = [sys.executable, str(PROJECT / "tools" / "lab.py"), "--no-browser", "--allow-root"]
-    command += ["--ip=127.0.0.1", f"--port={port}", f"--IdentityProvider.token={token}"]
     env = os.environ | {"HUDILAB_HOME": str(home), "JUPYTER_CONFIG_DIR": str(home / "config")}
-    with (home / "jupyter.log").open("wb") as log:
-        server = subprocess.Popen(
-            command,
-            env=env,
-            stdout=log,
-            stderr=log,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    address = f"http://127.0.0.1:{port}"
-    try:
-        wait_for(lambda: api(address, token, "status") is not None, 60, "JupyterLab to answer")
-        yield address, token, folder
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(30)
+    with running_lab(home, env) as (address, token):
+        yield address, token, home / "notebooks"
 
 
 def run_all(page: Page, notebook: Path) -> None:

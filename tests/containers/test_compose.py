@@ -7,9 +7,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-from chromium import MISSING, find_chromium, launched
-from containers.engine import ROOT, Compose
-from kernels import connected
+from containers.engine import Compose
 
 pytestmark = pytest.mark.deep
 ENTRY = "/opt/hudilab/docker/entrypoint.sh"
@@ -49,31 +47,6 @@ def test_a_lesson_runs_to_its_end(compose: Compose, lesson: str) -> None:
     text = in_lab(compose, "hudilab", "run", lesson)
     print(f"\n{lesson}: {time.monotonic() - started:.0f} s")
     assert text.endswith("exit code 0"), text[-3000:]
-
-
-def test_a_lesson_in_a_browser(compose: Compose, token: str) -> None:
-    """Cell by cell, as a reader does: Shift+Enter, to the last cell that Run All would reach."""
-    if not find_chromium():
-        pytest.skip(MISSING)
-    address = f"http://127.0.0.1:{compose.ports[8888]}"
-    with launched() as browser:
-        lab = browser.new_page(viewport={"width": 1400, "height": 1000})
-        lab.goto(f"{address}/lab/tree/01_generate_data.ipynb?token={token}")
-        lab.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=120_000)
-        ends = time.monotonic() + 120
-        while not connected(address, token, "01_generate_data.ipynb"):
-            assert time.monotonic() < ends, "no kernel"
-            time.sleep(0.5)
-        lab.locator(".jp-Cell").first.click()
-        for _ in range(12):
-            lab.keyboard.press("Shift+Enter")
-        lab.wait_for_selector(".jp-OutputArea-output", timeout=300_000)
-        lab.wait_for_selector('[data-status="idle"]', timeout=300_000)
-        errors = lab.locator(".jp-OutputArea-output[data-mime-type*=stderr], .jp-RenderedError")
-        folder = ROOT / ".lab" / "screenshots"
-        folder.mkdir(parents=True, exist_ok=True)
-        lab.screenshot(path=folder / "container-01.png")
-        assert errors.count() == 0
 
 
 def test_what_is_there_after_down_and_up(compose: Compose) -> None:

@@ -150,15 +150,6 @@ def in_shell(kinds: str, script: str) -> Iterator[str]:
     yield from ("bash", "-c", f'{script} && exec "$@"', "bash")
 
 
-@pytest.mark.parametrize("line", ["", "10.1.2.3 localhost"])
-def test_a_machine_without_localhost(tmp_path: Path, line: str) -> None:
-    hosts, home = tmp_path / "hosts", tmp_path / "home"
-    hosts.write_text(f"{line}\n")
-    script = f"ip link set lo up && mount --bind {hosts} /etc/hosts"
-    done = run(home, *in_shell("-m -n -u", script))
-    check_refused(done, home, "localhost", "/etc/hosts", remedy="127.0.0.1 localhost")
-
-
 def test_a_loopback_that_is_down(tmp_path: Path) -> None:
     done = run(tmp_path / "home", *namespace("-n"))
     check_refused(done, tmp_path / "home", "127.0.0.1", remedy="or let the firewall pass it")
@@ -224,12 +215,3 @@ def test_a_machine_with_little_memory(tmp_path: Path, plain: list[dict[str, Any]
                 check_right(done, home, plain)
     finally:
         group.rmdir()
-
-
-@pytest.mark.parametrize("mark", ["[", "{", "*", "?"])
-def test_a_path_that_is_a_pattern(tmp_path: Path, mark: str) -> None:
-    home = tmp_path / f"a{mark}b"
-    done = run(home)
-    assert done.returncode == 1
-    assert "a path without * ? [" in done.stderr
-    assert not (home / "warehouse").exists()

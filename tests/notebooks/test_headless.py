@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import ipykernel
@@ -64,23 +63,6 @@ def notebook(folder: Path, *sources: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     nbformat.write(new_notebook(cells=[first, *cells]), folder / "nb.ipynb")
     return folder / "nb.ipynb"
-
-
-@pytest.fixture
-def busy() -> Iterator[None]:
-    """Two cores that have something else to do."""
-    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
-    yield
-    for burner in burners:
-        burner.kill()
-        burner.wait()
-
-
-@pytest.mark.deep
-@pytest.mark.usefixtures("busy")
-def test_failing_runs_print_one_line_each(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    for _ in range(request.config.getoption("--failing-runs")):
-        assert "ValueError: this cell fails; " in one_line(run(tmp_path, BAD / "raises.ipynb"))
 
 
 @pytest.mark.parametrize("program", ["ours", "ipykernel's"])

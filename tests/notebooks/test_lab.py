@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,9 +16,8 @@ from urllib.request import Request, urlopen
 import psutil
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
+from kernels import running_lab
 from lab import FIRST, OPENED
-
-from hudilab_spark.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a user has for another project: another folder and other kernels.
@@ -93,23 +90,8 @@ def test_jupyterlab_opens_the_copies_and_at_first_lesson_00(
 class JupyterLab:
     """A running JupyterLab, by its REST API."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.folder, self.token = folder, secrets.token_hex(8)
-        self.address = f"http://127.0.0.1:{port}"
-        command = [sys.executable, str(ROOT / "tools" / "lab.py"), "--no-browser", "--allow-root"]
-        command += ["--ip=127.0.0.1", f"--port={port}", f"--IdentityProvider.token={self.token}"]
-        with (folder / "jupyter.log").open("wb") as log:
-            self.server = subprocess.Popen(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+    def __init__(self, folder: Path, address: str, token: str) -> None:
+        self.folder, self.address, self.token = folder, address, token
 
     def ask(self, what: str, method: str = "GET", **content: object) -> Any:
         request = Request(f"{self.address}/{what}", method=method)
@@ -117,12 +99,6 @@ class JupyterLab:
         request.data = json.dumps(content).encode() if content else None
         with urlopen(request, timeout=60) as answer:
             return json.loads(answer.read() or "null")
-
-    def answers(self) -> bool:
-        try:
-            return self.ask("api/status") is not None
-        except OSError:
-            return False
 
     def open(self, notebook: str) -> tuple[str, BlockingKernelClient]:
         """Open a notebook as a browser does; return its kernel's name and a client of it."""
@@ -142,13 +118,8 @@ class JupyterLab:
 
 @pytest.fixture
 def jupyterlab(tmp_path: Path, environment: dict[str, str]) -> Iterator[JupyterLab]:
-    running = JupyterLab(tmp_path, environment)
-    try:
-        wait_for(running.answers, 120, "JupyterLab")
-        yield running
-    finally:
-        os.killpg(running.server.pid, signal.SIGTERM)
-        running.server.wait(60)
+    with running_lab(tmp_path, environment) as (address, token):
+        yield JupyterLab(tmp_path, address, token)
 
 
 def output(client: BlockingKernelClient, source: str) -> str:

@@ -116,31 +116,6 @@ def source(db: Database, name: str) -> dict[str, str]:
     }
 
 
-def test_a_snapshot_and_each_kind_of_change_arrive(
-    settings: Settings, broker: Broker, db: Database, worker: Connect
-) -> None:
-    make(db, "orders", 1000)
-    assert register(settings, {"table.include.list": "public.orders"}) == ["lab.public.orders"]
-    snapshot = wait_for_ids(broker, "lab.public.orders", set(range(1, 1001)))
-    assert [(key["id"], value and value["op"]) for key, value in snapshot] == [
-        (number, "r") for number in range(1, 1001)
-    ]
-    insert(db, "orders", 1001, 1)
-    run(db, "UPDATE orders SET amount = 9.99 WHERE id = 1", "DELETE FROM orders WHERE id = 2")
-    wait_for(lambda: len(messages(broker, "lab.public.orders")) == 1004, 60, "four messages")
-    inserted, updated, deleted, tombstone = messages(broker, "lab.public.orders")[1000:]
-    changes = [value for _, value in (inserted, updated, deleted) if value]
-    assert [change["op"] for change in changes] == ["c", "u", "d"]
-    assert [inserted[0], updated[0], deleted[0]] == [{"id": 1001}, {"id": 1}, {"id": 2}]
-    assert tombstone == ({"id": 2}, None)
-    # A string keeps each digit; the whole row before the change is there.
-    assert (changes[1]["before"]["amount"], changes[1]["after"]["amount"]) == ("1.25", "9.99")
-    assert (changes[2]["before"]["amount"], changes[2]["after"]) == ("2.50", None)
-    positions = [change["source"]["lsn"] for change in changes]
-    assert positions == sorted(set(positions))
-    assert all(change["source"]["txId"] and change["source"]["ts_ms"] for change in changes)
-
-
 def test_nothing_is_lost_when_the_database_is_killed(
     settings: Settings, broker: Broker, db: Database, worker: Connect
 ) -> None:
@@ -171,34 +146,6 @@ def test_the_password_is_in_no_topic_and_no_answer(
     assert secret not in worker.log.read_text()
     for file in (broker.folder / "data").rglob("*.log"):
         assert secret.encode() not in file.read_bytes(), file
-
-
-def test_a_slot_that_is_gone_is_named(
-    settings: Settings, broker: Broker, db: Database, worker: Connect
-) -> None:
-    make(db, "dropped", 10)
-    (topic,) = register(settings, {"name": "dropped", "table.include.list": "public.dropped"})
-    wait_for_ids(broker, topic, set(range(1, 11)))
-    worker.request("PUT", "/connectors/dropped/stop")
-    with db.connect() as connection:
-
-        def idle() -> bool:
-            query = "SELECT NOT active FROM pg_replication_slots WHERE slot_name = 'dropped'"
-            return connection.execute(query).fetchone() == (True,)
-
-        wait_for(idle, 30, "an idle slot")
-        connection.execute("SELECT pg_drop_replication_slot('dropped')")
-    insert(db, "dropped", 11, 10)
-    worker.request("PUT", "/connectors/dropped/resume")
-    wait_for(lambda: connector_problem(worker, "dropped") is not None, 60, "it")
-    error = connector_problem(worker, "dropped")
-    assert str(error) == (
-        "connector 'dropped' failed: the database has dropped or invalidated its replication slot, "
-        "so unread changes are lost; register it with another name, which begins with a new "
-        "snapshot of its tables"
-    )
-    (anew,) = register(settings, {"name": "anew", "table.include.list": "public.dropped"})
-    wait_for_ids(broker, anew, set(range(1, 21)))
 
 
 @pytest.mark.parametrize("case", read_cases(__file__), ids=lambda case: case["case"])

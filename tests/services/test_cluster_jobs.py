@@ -14,7 +14,6 @@ from urllib.request import urlopen
 import pytest
 from contract import checks
 from contract.measure import tags
-from kills import rows_of
 from refusals import refused
 from services import objects as s3_objects
 from services.clusters import (
@@ -29,13 +28,8 @@ from hudilab.errors import ServiceError
 from hudilab.settings import Settings
 from hudilab_cli.servers.history import find_history, start_history, stop_history
 from hudilab_cli.servers.s3 import S3Server
-from hudilab_jobs.generated_prices import price_messages
 from hudilab_jobs.kafka.connection import Access
-from hudilab_jobs.kafka.sender import produce
-from hudilab_jobs.kafka.topics import create_topics, topic_rows
 from hudilab_spark.waiting import wait_for
-
-TOPICS = {"stocks-in": 3, "stocks-out": 3, "stocks-dead": 3}
 
 
 def facts(notebook: Path) -> dict[str, str]:
@@ -47,15 +41,6 @@ def facts(notebook: Path) -> dict[str, str]:
     return {
         source: re.sub(r"(?m)^s3:// rewritten .*\n", "", text) for source, text in outputs.items()
     }
-
-
-def test_a_job_that_ends_before_it_begins_says_why(env: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "broken.py").write_text("raise ValueError('nothing to do')\n")
-    done = hudilab(env, "submit", "--detach", str(tmp_path / "broken.py"))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(
-        f"hudilab: {tmp_path}/broken.py exited with code 1: ValueError: nothing to do; see the log "
-    )
 
 
 def ended(history: str) -> set[str]:
@@ -194,18 +179,6 @@ def test_a_lesson_gives_the_same_results(
             lambda found: str(2 * int(found[0])).rjust(len(found[0])), on_disk[source]
         )
     assert on_s3 == on_disk
-
-
-@pytest.mark.deep
-def test_stock_prices_go_through(env: dict[str, str], kafka: Access, settings: Settings) -> None:
-    create_topics(kafka, TOPICS, afresh=True)
-    produce(kafka, "stocks-in", price_messages(340, seed=1))
-    job = ("submit", "stock_prices", "--available-now", "--run-id", "prices")
-    done = hudilab(env | {"BOOTSTRAP_SERVERS": kafka.servers}, *job)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "hudilab: application app-" in done.stdout
-    assert topic_rows(kafka, ["stocks-out"])["end"].sum() == 340
-    assert rows_of(objects(settings, "run-prices/lab/stock_prices")) == (340, 340)
 
 
 @pytest.mark.deep

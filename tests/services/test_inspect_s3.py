@@ -72,13 +72,6 @@ def test_a_damaged_commit_is_looked_at_with_the_clients_command(bucket: Path) ->
     assert f"(aws s3 ls '{uri}'), and restore it from a backup" in note
 
 
-def test_a_bucket_that_is_not_there(bucket: Path) -> None:
-    assert refusal("s3://nowhere/table") == (
-        "cannot read bucket 'nowhere': it does not exist; fix the URI, then try again: "
-        "hudi-inspect TABLE"
-    )
-
-
 def test_a_wrong_secret(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret-that-is-not-shown")

@@ -57,26 +57,6 @@ def test_json(make: Make) -> None:
     assert texts == [(2, "{"), (3, '{"id": "seven"}'), (4, None)]
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("case", CASES["changes"])
-def test_a_key_that_changes_between_two_starts(make: Make, case: dict[str, Any]) -> None:
-    own = make(**case["first"])
-    own.send(*as_json({"id": 1}))
-    own.run()
-    own.send(*as_json({"id": 2}))
-    own.describe(**case["changes"])
-    if "key" not in case:
-        assert "changed: startup.mode from earliest-offset to latest-offset: safe" in own.check()
-        assert [batch["rows"] for batch in own.run()] == [1]
-        return
-    named = f"{own.file}: group 'pipeline.own', key '{case['key']}': has changed"
-    with pytest.raises(ConfigError, match=case["meaning"]) as caught:
-        own.run()
-    assert str(caught.value).startswith(named)
-    own.describe(**{"key_format": "", "select": "", "tombstones": ""} | case["first"])
-    assert [batch["rows"] for batch in own.run()] == [1]
-
-
 def test_a_schema_that_is_missing(make: Make) -> None:
     own = make(source_schema="")
     where = (str(own.file), "group 'pipeline.own'", "key 'source.schema'")

@@ -23,7 +23,7 @@ from running import start_program, wait_while_running
 from s3_proxy import running_proxy
 from services import objects
 from spark.hudi_sink import test_updates as updates
-from spark.hudi_sink.test_kill import Run, survive
+from spark.hudi_sink.test_kill import Run
 
 from hudi_inspect import inspect
 from hudilab.settings import Settings
@@ -156,15 +156,6 @@ def pages(port: int) -> str:
     api = f"api/v1/applications/{application}"
     more = (f"{api}/environment", f"{api}/jobs", f"{api}/sql?details=true")
     return "\n".join(urlopen(f"{base}/{name}").read().decode() for name in (*names, *more))
-
-
-@pytest.mark.deep
-@pytest.mark.kills
-@pytest.mark.parametrize(("kills", "batches"), [(1, 8), (5, 40)])
-def test_the_table_is_exact_after_kills_of_the_driver(
-    tmp_path: Path, s3: S3Server, kills: int, batches: int
-) -> None:
-    survive(OnS3(tmp_path, s3, batches), kills, seed=kills)
 
 
 class SilverOnS3(OnS3, updates.SilverRun):

@@ -102,17 +102,6 @@ def test_a_warehouse_that_can_be_used_leaves_nothing_behind(
     assert listed["KeyCount"] == 0
 
 
-def test_what_the_second_engine_is_told(remote: Settings, used: S3Server) -> None:
-    access, secret = objects.keys(used)
-    assert storage_options(remote) == {
-        "aws_access_key_id": access,
-        "aws_secret_access_key": secret,
-        "aws_region": "us-east-1",
-        "aws_endpoint_url": used.endpoint,
-        "aws_allow_http": "true",
-    }
-
-
 def test_a_server_that_does_not_answer(
     remote: Settings, used: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

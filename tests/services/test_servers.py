@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
 import socket
@@ -279,16 +277,6 @@ def test_data_and_address_survive_a_kill_and_a_stop(kind: Kind, home: Settings) 
     assert (find(kind, home), stop(kind, home)) == (None, None)
     third = kind.start(home)
     assert (third.address, kind.kept(third)) == (first.address, True)
-
-
-def test_a_record_of_another_process_is_not_believed(kind: Kind, home: Settings) -> None:
-    stop(kind, home)
-    file = home.home / "services" / f"{kind.name}.json"
-    about = json.loads(file.read_text()) | {"pid": os.getpid()}
-    file.write_text(json.dumps(about))
-    assert (find(kind, home), stop(kind, home)) == (None, None)
-    server = kind.start(home)
-    assert server.pid == json.loads(file.read_text())["pid"] != os.getpid()
 
 
 def test_a_with_block_stops_what_it_started(kind: Kind, home: Settings) -> None:

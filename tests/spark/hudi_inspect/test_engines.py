@@ -51,25 +51,6 @@ def test_hudi_rs_is_right_also_in_duckdb(table: tuple[str, Any]) -> None:
     assert duckdb.execute(QUERY.format("rows")).fetchone() == right
 
 
-def test_hudi_rs_is_right_also_in_polars(table: tuple[str, Any]) -> None:
-    polars = pytest.importorskip("polars")
-    path, right = table
-    context = polars.SQLContext(t=polars.from_arrow(of_hudi_rs(path)))
-    assert context.execute(QUERY.format("t"), eager=True).row(0) == right
-
-
-def test_datafusion_is_right_through_hudi_rs(table: tuple[str, Any]) -> None:
-    datafusion = pytest.importorskip("datafusion")
-    if not datafusion.__version__.startswith("54."):
-        pytest.skip("hudi-rs 0.5.0 is built for DataFusion 54")
-    from hudi import HudiDataFusionDataSource
-
-    path, right = table
-    context = datafusion.SessionContext()
-    context.register_table("t", HudiDataFusionDataSource(path))
-    assert tuple(context.sql(QUERY.format("t")).to_pandas().iloc[0]) == right
-
-
 def test_a_glob_is_wrong_after_an_update(table: tuple[str, Any]) -> None:
     path, right = table
     read = f"read_parquet('{path}/**/*.parquet', hive_partitioning = false)"

@@ -225,21 +225,6 @@ def test_a_metadata_table_with_an_index(spark: SparkSession, tmp_path: Path) -> 
 
 
 @deep
-def test_clustering_and_cleaning(spark: SparkSession, tmp_path: Path) -> None:
-    table = Steps(spark, tmp_path / "t", UTC)
-    for first in (0, 60, 120, 180):
-        table.write("bulk_insert", first, first + 60)
-    table.call("run_clustering", "order => 'price'")
-    before = same(table)
-    assert len(before.slices) > len(before.latest_slices) == 3
-    assert len(before.slices) == len(table.call("show_fsview_all"))
-    table.write("bulk_insert", 240, 300)
-    table.call("run_clean", "options => 'hoodie.clean.max.commits=1', retain_commits => 1")
-    after = same(table)
-    assert len(after.slices) == len(after.latest_slices)
-
-
-@deep
 @pytest.mark.parametrize(
     ("options", "lost"),
     [
@@ -312,14 +297,3 @@ def test_an_upgraded_table_has_one_archive(spark: SparkSession, tmp_path: Path) 
     assert after.table.version == 9
     assert before < {event.time for event in after.instants}
     same(table)
-
-
-@deep
-def test_two_hundred_commits_that_spark_wrote(spark: SparkSession, tmp_path: Path) -> None:
-    table = Steps(spark, tmp_path / "t", UTC)
-    for number in range(200):
-        table.write("bulk_insert", number * 4, number * 4 + 4)
-    snapshot = same(table)
-    assert snapshot.table.rows == 800
-    assert snapshot.archive.folder
-    assert len(inspect(str(table.path), archived=True).instants) >= 200

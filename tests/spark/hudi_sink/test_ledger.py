@@ -423,23 +423,3 @@ def test_a_batch_whose_plan_is_damaged(
     checkpoint.remove(checkpoint.later(0))
     run(spark, finished)
     assert rows(spark, finished) == 40
-
-
-def test_a_failing_batch_leaves_the_session_alive(
-    spark: SparkSession, location: TableLocation
-) -> None:
-    def fails(batch: DataFrame, batch_id: int) -> None:
-        wrong = replace(SPEC, record_key=("no_such_column",))
-        batch.write.format("hudi").options(**wrong.write_options()).mode("append").save(
-            location.table
-        )
-
-    query = start_stream(readings(spark), fails, location)
-    with pytest.raises(StreamError) as caught:
-        drain(query, batches=2, deadline=120)
-    assert str(caught.value) == (
-        "the stream ended after 0 of 2 batches: java.util.NoSuchElementException: None.get, in "
-        "org.apache.hudi.exception.HoodieException: Failed to resolve nested field-paths; "
-        "fix the cause and start again: the stream resumes from its checkpoint"
-    )
-    assert spark.range(3).count() == 3

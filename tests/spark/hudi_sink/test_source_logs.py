@@ -141,23 +141,6 @@ def test_a_rewind_names_the_files_that_the_source_has_deleted(
 
 
 @DEEP
-def test_files_that_spark_does_not_read(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark's own rules: files do not change once they have arrived, and do not arrive old."""
-    inbox = Inbox(spark, tmp_path)
-    inbox.batches(2)
-    inbox.files.arrive()
-    (inbox.folder / "002.json").replace(inbox.folder / "000.json")
-    inbox.run()
-    assert inbox.ids() == list(range(2 * ROWS))
-    inbox.files.arrive()
-    week = 8 * 24 * 3600
-    before = (inbox.folder / "003.json").stat().st_mtime
-    os.utime(inbox.folder / "003.json", (before - week, before - week))
-    inbox.run()
-    assert inbox.ids() == list(range(2 * ROWS))
-
-
-@DEEP
 def test_another_content_under_the_name_of_a_file_that_is_written(
     spark: SparkSession, tmp_path: Path
 ) -> None:

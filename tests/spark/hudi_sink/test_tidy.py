@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -249,22 +248,6 @@ def test_small_files_are_not_merged_beside_a_stream_of_updates(
         "--stopped"
     )
     assert tidy.clean(1) == "clean: 0 files deleted, the newest 1 commit kept"
-
-
-@pytest.mark.parametrize("how", ["command", pytest.param("job", marks=pytest.mark.deep)])
-def test_what_cannot_be_tidied_is_one_line(tmp_path: Path, how: str) -> None:
-    (tmp_path / "empty").mkdir()
-    program = "from hudilab_cli.cli import main; main()"
-    start_of = ["-c", program, "tidy"] if how == "command" else ["-m", "hudilab_jobs.tidy"]
-    # As in an activated environment, so that the remedy names the command without its path.
-    env = {"HUDILAB_HOME": str(tmp_path), "PATH": f"{sys.prefix}/bin:{os.defpath}"}
-    done = start_program(*start_of, "empty", "--clean", env=env, cwd=str(tmp_path))
-    assert done.communicate(timeout=120) == (
-        "",
-        f"hudilab: no Hudi table at file://{tmp_path}/empty: .hoodie/hoodie.properties is missing "
-        "or empty; give the folder that contains .hoodie: hudilab tidy TABLE\n",
-    )
-    assert done.returncode == 1
 
 
 BESIDE = [

@@ -16,7 +16,6 @@ from spark.hudi_sink.test_kill import ROWS_PER_BATCH, Run
 from hudi_sink.commits import Commits
 from hudi_sink.files import exists
 from hudi_sink.repairs import foreign_groups
-from hudi_sink.services import TableServices
 from hudi_sink.sink import ExactlyOnceSink
 from hudilab.errors import StreamError, TableError
 from hudilab.files import read_properties
@@ -77,25 +76,6 @@ def test_of_older_equal_and_newer_rows(
         file = folder(location.table) / ".hoodie" / "hoodie.properties"
         assert read_properties(file.read_text())["hoodie.record.merge.mode"] == merge_mode
         assert spec.conflicts(read_properties(file.read_text())) == []
-
-
-@pytest.mark.deep
-@BOTH
-def test_a_row_that_is_older_than_a_delete_comes_back_once_no_log_holds_the_delete(
-    spark: SparkSession, location: TableLocation, table_type: str
-) -> None:
-    spec = upserts(table_type)
-    readings = sensor_readings(spark, 10, **SIZES)
-    write(readings.withColumn("_hoodie_is_deleted", F.lit(False)), spec, location)
-    write(later(readings, "9").withColumn("_hoodie_is_deleted", F.lit(True)), spec, location)
-    late = later(readings, "1").withColumn("_hoodie_is_deleted", F.lit(False))
-    write(late, spec, location)
-    assert read(spark, location).count() == (10 if table_type == "COPY_ON_WRITE" else 0)
-    if table_type == "MERGE_ON_READ":
-        TableServices(spark, location.table, stopped=True).compact()
-        assert read(spark, location).count() == 0
-        write(late, spec, location)
-        assert read(spark, location).count() == 10
 
 
 @pytest.mark.deep

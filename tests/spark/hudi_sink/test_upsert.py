@@ -50,37 +50,6 @@ def read_elsewhere(table: Path) -> list[tuple[int, int, str]]:
     return sorted(stored, key=lambda row: (row[1], row[0]))
 
 
-@pytest.mark.parametrize(
-    ("table_type", "buckets"),
-    [
-        ("COPY_ON_WRITE", None),
-        ("MERGE_ON_READ", 2),
-        pytest.param("COPY_ON_WRITE", 2, marks=pytest.mark.deep),
-        pytest.param("MERGE_ON_READ", None, marks=pytest.mark.deep),
-    ],
-)
-def test_the_newest_reading_of_a_key_stays(
-    spark: SparkSession, tmp_path: Path, table_type: str, buckets: int | None
-) -> None:
-    spec = readings_table(table_type=table_type, operation="upsert", buckets=buckets)
-    table = tmp_path / "readings"
-    first = [(1, 10, "1.00", 5), (2, 10, "2.00", 5), (3, 11, "3.00", 5)]
-    write(spark, spec, table, [*first, (1, 10, "1.50", 7), (1, 10, "1.25", 6)])  # thrice in a batch
-    assert read(spark, table) == [(1, 10, "1.50"), (2, 10, "2.00"), (3, 11, "3.00")]
-    newer, late = (2, 10, "2.50", 9), (3, 11, "0.00", 1)
-    write(spark, spec, table, [newer, late, (4, 11, "4.00", 5)])
-    assert read(spark, table) == [
-        (1, 10, "1.50"),
-        (2, 10, "2.50"),
-        (3, 11, "3.00"),
-        (4, 11, "4.00"),
-    ]
-    assert read_elsewhere(table) == read(spark, table)
-    if buckets:
-        groups = {path.name.split("-")[0] for path in table.glob("sensor_id=*/*.parquet")}
-        assert groups <= {"00000000", "00000001"}
-
-
 # Batches of a stream: number, sensor, temperature, second, deleted.
 Change = tuple[int, int, str | None, int, bool]
 BATCHES: list[list[Change]] = [

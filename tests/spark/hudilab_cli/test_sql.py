@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -64,13 +63,6 @@ def hudilab_sql(home: Path, folder: Path, *words: str, typed: str = "") -> str:
     assert done.returncode == 0, done.stderr
     assert list(folder.iterdir()) == []
     return done.stdout
-
-
-@pytest.mark.deep
-def test_a_statement(home: Path, tmp_path: Path) -> None:
-    query = "SELECT o.id, c.text FROM orders AS o JOIN shop.customers AS c ON o.id = c.id"
-    shown = hudilab_sql(home, tmp_path / "here", query, "--json")
-    assert [json.loads(line) for line in shown.splitlines()] == [{"id": 1, "text": "a,b"}]
 
 
 def test_the_prompt(home: Path, tmp_path: Path) -> None:

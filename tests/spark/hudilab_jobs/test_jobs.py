@@ -84,14 +84,3 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(
     assert done.stderr.startswith(f"hudilab: {text}")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.deep
-def test_what_java_says_is_one_line_too(tmp_path: Path) -> None:
-    """A table that cannot be read: Spark's own words, without a stack trace."""
-    broken = tmp_path / "warehouse" / "lab" / "sensor_readings" / ".hoodie" / "hoodie.properties"
-    broken.mkdir(parents=True)
-    done = job(tmp_path, "--rows", "5", "--batches", "1")
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("hudilab: java.io.FileNotFoundException:")
-    assert "Traceback" not in done.stderr

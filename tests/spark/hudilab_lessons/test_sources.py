@@ -72,26 +72,6 @@ def test_the_numbers_of_a_reading_do_not_change_from_version_to_version(
     assert [tuple(row) for row in sorted(texts)] == PINNED
 
 
-def test_schema_and_slices(spark: SparkSession) -> None:
-    frame = sensor_readings(spark, 5, **SIZES)
-    assert frame.schema.simpleString() == SCHEMA
-    assert frame.rdd.getNumPartitions() == 2
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_bounds(spark: SparkSession, seed: int) -> None:
-    rows = collected(sensor_readings(spark, 20_000, sensors=11, seed=seed))
-    assert [number for number, *_ in rows] == list(range(20_000))
-    assert {sensor for _, sensor, *_ in rows} == set(range(10, 21))
-    for number, _, temperature, moment in rows:
-        assert 0 <= temperature <= 100
-        assert (moment - START) // 100_000 == number
-        assert moment % 1000 == 0
-    for sensor in range(10, 21):
-        own = [temperature for _, other, temperature, _ in rows if other == sensor]
-        assert 30 < max(own) - min(own) <= 40
-
-
 def test_first_gives_the_readings_from_there_on(spark: SparkSession) -> None:
     frame = sensor_readings(spark, 60, first=37, **SIZES)
     assert collected(frame) == readings(37, 60, **SIZES)

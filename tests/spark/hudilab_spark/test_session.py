@@ -91,21 +91,6 @@ def test_other_accounts_of_the_machine_do_not_get_in(spark: SparkSession) -> Non
     assert spark.conf.get("spark.ui.killEnabled") == "false"
 
 
-def test_hudi_defaults_are_really_read(spark: SparkSession, tmp_path: Path) -> None:
-    from pyarrow import parquet
-
-    options = {
-        "hoodie.table.name": "t",
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.operation": "bulk_insert",
-    }
-    spark.range(3).write.format("hudi").options(**options).save(str(tmp_path / "t"))
-    file, *_ = (tmp_path / "t").glob("*.parquet")
-    metadata = parquet.ParquetFile(file).metadata
-    assert metadata.row_group(0).column(0).compression == "SNAPPY"
-    assert file.stat().st_size < 100_000  # with the default bloom filter 0.4 MB
-
-
 def test_the_log_is_a_file_and_nothing_else(spark: SparkSession) -> None:
     jvm = spark._jvm
     assert jvm is not None
@@ -121,10 +106,6 @@ def test_describe_names_what_is_loaded(spark: SparkSession) -> None:
     assert lines[2] == f"Hudi  {core[0].file}"
     assert lines[3].startswith("UI    http://127.0.0.1:")
     assert lines[4] == f"log   {log_file()}"
-
-
-def test_the_same_settings_give_the_same_session(spark: SparkSession) -> None:
-    assert open_session(load_settings(), app="another name") is spark
 
 
 def test_a_stream_s_session_is_not_taken_for_the_notebook_s(spark: SparkSession) -> None:
@@ -163,17 +144,6 @@ def test_other_static_settings_are_refused(spark: SparkSession, tmp_path: Path) 
     assert str(caught.value) == (
         "a Spark session is already running with spark.master=local[*], not local[1]; stop it "
         "with spark.stop(), or restart the kernel if the class path differs"
-    )
-
-
-def test_a_runtime_without_settings_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "jars").symlink_to(load_settings().project / "jars")
-    with pytest.raises(SessionError) as caught:
-        open_session(replace(load_settings(), runtime="AWS", conf_dir=tmp_path, project=tmp_path))
-    assert str(caught.value) == (
-        f"RUNTIME_ENV=AWS has no Spark settings: {tmp_path}/conf/aws/spark-defaults.conf does not "
-        "exist; create it with spark.master and the other settings of this runtime, or use "
-        "RUNTIME_ENV=LOCAL"
     )
 
 

@@ -9,8 +9,6 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -332,21 +330,3 @@ def test_none_of_five_thousand_tables_breaks_the_report(
     counts = fuzz(tables, range(first, first + 2500))
     assert capfd.readouterr() == ("", "")
     print(dict(counts))
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("seed", range(20))
-def test_the_command_survives(tables: list[Path], tmp_path: Path, seed: int) -> None:
-    rng = random.Random(seed)
-    root = tmp_path / "copy"
-    shutil.copytree(rng.choice(tables), root)
-    spoil(root, rng)
-    page = ["--html", str(tmp_path / "page.html")]
-    for options in ([], ["--check"], ["--json", "--archived"], page):
-        command = [sys.executable, "-m", "hudi_inspect", str(root), *options]
-        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
-        assert done.returncode in (0, 1)
-        text = (done.stdout + done.stderr).decode()
-        assert "Traceback" not in text
-        assert "panicked" not in text
-        assert not {char for char in text if not char.isprintable()} - {"\n"}
