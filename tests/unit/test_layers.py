@@ -91,13 +91,6 @@ def test_a_package_imports_only_what_is_below_it() -> None:
     assert lint_imports(str(ROOT / "pyproject.toml"), no_cache=True) == 0
 
 
-# In 13, `hudilab tidy` compacts a table from another process.
-def test_lessons_about_tables_name_neither_commands_nor_jobs() -> None:
-    for lesson in sorted((ROOT / "notebooks").glob("[01]?_*.ipynb")):
-        named = re.findall(r"\bhudilab_(?:cli|jobs)\b", lesson.read_text("utf-8"))
-        assert not named or lesson.name.startswith("13"), lesson.name
-
-
 def test_a_session_does_not() -> None:
     assert "ModuleNotFoundError: import of pyspark" in alone("hudilab_spark.session").stderr
 
