@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -359,53 +360,23 @@ def refusal(text: str) -> str:
 # --- what can happen to a checkpoint; each returns the outcome of the next start
 
 
-def replayed(run: Run) -> str:
-    """The note that the last batch is done is lost."""
+def forgotten(run: Run, *, logs: tuple[str, ...], more: bool = False) -> str:
+    """The last batch is missing in these logs; with `more`, more has arrived since."""
     run.batches(2)
-    run.forget(run.last(), "commits")
+    run.forget(run.last(), *logs)
+    if more:
+        run.feed.arrive()
     return run.outcome()
 
 
-def planned_again(run: Run) -> str:
-    """So is the plan."""
-    run.batches(2)
-    run.forget(run.last(), "commits", "offsets")
-    return run.outcome()
-
-
-def planned_with_more(run: Run) -> str:
-    """So is the plan, and more has arrived since."""
-    run.batches(2)
-    run.forget(run.last(), "commits", "offsets")
-    run.feed.arrive()
-    return run.outcome()
-
-
-def one_back(run: Run) -> str:
-    """The checkpoint is that of one batch ago."""
-    run.batches(2)
+def set_back(run: Run, *, kept: int, lost: int, more: bool = False) -> str:
+    """The checkpoint has only its first batches; with `more`, more has arrived since."""
+    run.batches(kept)
     restore = run.keep()
-    run.batches(1)
+    run.batches(lost)
     restore()
-    return run.outcome()
-
-
-def one_back_with_more(run: Run) -> str:
-    """The checkpoint is that of one batch ago, and more has arrived since."""
-    run.batches(2)
-    restore = run.keep()
-    run.batches(1)
-    restore()
-    run.feed.arrive()
-    return run.outcome()
-
-
-def many_back(run: Run) -> str:
-    """The checkpoint is that of three batches ago."""
-    run.batches(1)
-    restore = run.keep()
-    run.batches(3)
-    restore()
+    if more:
+        run.feed.arrive()
     return run.outcome()
 
 
@@ -489,32 +460,36 @@ def _has_all(run: Run) -> str:
     return f"{len(lost)} rows lost, {len(ids) - len(set(ids))} twice"
 
 
-TABLE_FAULTS = (rewritten, restored, restored_from_a_copy)
-FAULTS = (
-    replayed,
-    planned_again,
-    planned_with_more,
-    one_back,
-    one_back_with_more,
-    many_back,
-    deleted,
-    log_lost,
-    copied,
-)
+TABLE_FAULTS = {
+    "rewritten": rewritten,
+    "restored": restored,
+    "restored_from_a_copy": restored_from_a_copy,
+}
+PLANNED = ("commits", "offsets")
+FAULTS: dict[str, Callable[[Run], str]] = {
+    "replayed": partial(forgotten, logs=("commits",)),
+    "planned_again": partial(forgotten, logs=PLANNED),
+    "planned_with_more": partial(forgotten, logs=PLANNED, more=True),
+    "one_back": partial(set_back, kept=2, lost=1),
+    "one_back_with_more": partial(set_back, kept=2, lost=1, more=True),
+    "many_back": partial(set_back, kept=1, lost=3),
+    "deleted": deleted,
+    "log_lost": log_lost,
+    "copied": copied,
+}
 
 
 def tried(make: Callable[[Path], Feed], home: Path) -> dict[str, str]:
     """What became of each fault."""
     results: dict[str, str] = {}
-    for fault in (*FAULTS, *TABLE_FAULTS):
-        if fault in TABLE_FAULTS and home.name not in ("hudi", "delta", "iceberg"):
-            continue
-        at = home / fault.__name__.replace("_", "-")
+    reads_table = home.name in ("hudi", "delta", "iceberg")
+    for name, fault in (FAULTS | (TABLE_FAULTS if reads_table else {})).items():
+        at = home / name.replace("_", "-")
         at.mkdir(parents=True)
         try:
-            results[fault.__name__] = fault(Run(make(at)))
+            results[name] = fault(Run(make(at)))
         except Exception as error:  # before the fault, or not by the ledger
-            results[fault.__name__] = f"FAILED: {type(error).__name__}: {str(error)[:600]}"
+            results[name] = f"FAILED: {type(error).__name__}: {str(error)[:600]}"
     return results
 
 
