@@ -21,10 +21,9 @@ from hudilab.table import DELETED
 from hudilab_jobs.groups import ChangePipeline
 from hudilab_jobs.pipelines.avro_values import DIGITS, MARK, READ, read_avro
 from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
+from hudilab_jobs.pipelines.text_values import FIX_PROGRAM, Texts, literal, one_line, quoted
 from hudilab_jobs.pipelines.text_values import Case as SqlCase
-from hudilab_jobs.pipelines.text_values import Texts, literal, one_line, quoted
 from hudilab_jobs.pipelines.topic import (
-    FIX_PROGRAM,
     HEADER,
     IS_CONFLUENT,
     KAFKA_KEY,

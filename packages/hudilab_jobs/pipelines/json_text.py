@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 
 from hudi_sink.rows import refuse
 from hudilab_jobs.pipelines.text_values import (
+    FIX_PROGRAM,
     FLOATS,
     INTEGERS,
     RECODE,
@@ -45,7 +46,7 @@ _LONE = (
     r"|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f][0-9a-f]{2})"
 )
 # What to do about a message in another encoding.
-_RECODE = "correct the program that wrote it, or write its encoding into source.options"
+_RECODE = f"{FIX_PROGRAM}, or write its encoding into source.options"
 _BLANKS = r"' \t\r\n\ufeff'"  # around a text
 _IS_ARRAY = f"left({_TEXT}, 1) = '['"
 _OTHER_ENDS = ("\\'", " ", "\\t", "\\n", "\\r")  # of a key, before its colon
@@ -239,7 +240,7 @@ def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[Case]:
         f"contains({_TEXT}, '\\\\u') AND (contains({_TEXT}, '\\\\ud') OR "
         f"contains({_TEXT}, '\\\\uD')) AND {_TEXT} RLIKE {literal(_LONE)}",
         shown("it has half a surrogate pair: ", _TEXT),
-        literal("correct the program that wrote it"),
+        literal(FIX_PROGRAM),
     )
     yield (
         f"contains({_TEXT}, '{_MARK}') OR "
@@ -248,7 +249,7 @@ def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[Case]:
             "it has the character U+FDD0, which Unicode reserves for the use inside of programs: ",
             _TEXT,
         ),
-        literal("correct the program that wrote it"),
+        literal(FIX_PROGRAM),
     )
     doubtful = _doubtful(_TEXT, schema)
     if doubtful:

@@ -848,10 +848,8 @@ class Folder(Source[FilePipeline]):
         """Return the error for the file in the cause's text, else for the first file."""
         named = (file for file in files if f"/{quote(file)}" in str(error) or file in str(error))
         file = next(named, files[0])
-        cause, remedy = (
-            root_cause(str(error)),
-            "fix the key, source.schema, source.options or the file",
-        )
+        cause = root_cause(str(error))
+        remedy = "fix the key, source.schema, source.options or the file"
         if refused := refused_row("", str(error)):
             cause, remedy = refused.problem, f"{refused.remedy}; {remedy}"
         return self.error(

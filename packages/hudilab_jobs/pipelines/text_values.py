@@ -40,6 +40,7 @@ _FINER = "[.][0-9]{6}[0-9]*?[1-9]"
 SHOWN = 100  # characters of a value in a message
 PROBLEM_TYPE = "STRUCT<problem STRING, remedy STRING>"
 Case = tuple[str, str, str]  # a condition, the problem that it means, and the remedy, all in SQL
+FIX_PROGRAM = "correct the program that wrote it"
 RECODE = "declare the file's encoding in source.options"
 
 

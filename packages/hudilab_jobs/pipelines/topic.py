@@ -31,7 +31,14 @@ from hudilab_jobs.kafka.topics import TopicIdentity, check_topics
 from hudilab_jobs.pipelines.avro_values import IS_READ, Reading, conversion, read_avro, reading
 from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
 from hudilab_jobs.pipelines.sources import FAILED, SAMPLE, Sample, Source, sample_of
-from hudilab_jobs.pipelines.text_values import PROBLEM_TYPE, Texts, decoded, one_line, quoted
+from hudilab_jobs.pipelines.text_values import (
+    FIX_PROGRAM,
+    PROBLEM_TYPE,
+    Texts,
+    decoded,
+    one_line,
+    quoted,
+)
 
 KAFKA_KEY, PARTITION, OFFSET, TIME = (
     "kafka_key",
@@ -56,7 +63,6 @@ TOMBSTONE = "it has no value (a tombstone)"
 BAD_KEY = "its key is not "
 DELETE = '"tombstones": "delete"'
 STREAM = "run hudilab stream, which deletes the rows of such keys"
-FIX_PROGRAM = "correct the program that wrote it"
 Case = tuple[Column, Column, Column]  # a condition, the problem that it means, and the remedy
 OR_QUARANTINE = ', or quarantine such messages: "quarantine": "true"'
 
