@@ -84,7 +84,7 @@ class Store(Protocol):
         """Return whether a folder exists."""
 
     def tables_below(self, depth: int = SEARCH_LEVELS) -> list[str]:
-        """Return the tables in `depth` levels of subfolders of a folder that is no table."""
+        """Return the tables in `depth` levels of subfolders of a folder that isn't a table."""
 
     def storage_options(self) -> dict[str, str]:
         """Return the options of hudi-rs for the table, which can include secret keys."""

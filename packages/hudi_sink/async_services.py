@@ -176,7 +176,7 @@ class StreamServices:
                     if self._is_mine():
                         execute[kind](instant, True)
                 client.clean()
-        except Exception as error:  # noqa: BLE001  whatever it is, the next batch raises it
+        except Exception as error:  # noqa: BLE001 - raised by the next batch
             self._failed = error
 
 

@@ -114,7 +114,7 @@ def storable(
 
     Args:
         encoded: Whether the table encodes partition values in its paths.
-        by_arrival: Whether the table keeps the last row of a key, whatever its ordering value.
+        by_arrival: Whether the latest arrival of a key wins, even with a smaller ordering value.
         types: The columns of key and partition, and DELETED if the batch has it, with their types
             as in `DataFrame.dtypes`.
         append: LOAD or the operation, if the batch only adds rows; else empty.

@@ -29,7 +29,7 @@ class Layout(NamedTuple):
     Attributes:
         options: Write options that preserve its indexes and partition paths.
         encoded: Whether partition values are encoded in its paths.
-        by_arrival: Whether the table keeps the last row of a key, whatever its ordering value.
+        by_arrival: Whether the latest arrival of a key wins, even with a smaller ordering value.
     """
 
     options: dict[str, str]

@@ -39,7 +39,7 @@ def service_options(
     `hoodie.clustering.plan.strategy.small.file.limit`, and deletes the files that an earlier merge
     replaced, unless a retained commit needs them.
 
-    Upserts of MERGE_ON_READ, whatever `every` is:
+    Upserts of MERGE_ON_READ ignore `every`:
 
     - Each tenth batch compacts file slices with 4 MB of logs, so that small batches don't rewrite a
       large table. It skips this if the stream has written less, because a plan takes 0.5 s.

@@ -70,7 +70,7 @@ class Lab:
             fields: Fields of TableSpec that differ from those of `readings_table`.
 
         Raises:
-            TableError: The fields contradict each other; also whatever `location` raises.
+            TableError: The fields contradict each other, or `location` fails.
         """
         spec = readings_table(name=name, **fields)
         location = self.location(name)

@@ -19,8 +19,8 @@ from hudilab.settings_file import read_options
 from hudilab_spark.java import class_path
 from hudilab_spark.preflight import heap_that_fits
 
-# PySpark interprets naive times of pandas and Python in this zone, in the driver and its workers,
-# whatever the session's zone is.
+# In the driver and its workers, PySpark interprets naive times of pandas and Python in this zone,
+# independently of the session's time zone.
 ZONE = "UTC"
 MEMORY, MASTER = "spark.driver.memory", "spark.master"
 METASTORE_GROUP = "metastore"  # of the settings, see `Hive`

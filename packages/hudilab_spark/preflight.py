@@ -29,7 +29,7 @@ BESIDE_HEAP = 650  # MB, if there is room
 ADDRESSES = 6_000  # MB of addresses that Java reserves with a heap of 2 GB
 FILES = 400  # open files: Spark alone opens its 250 jars
 DISK = 20  # MB: logs, and a small table
-TEMPORARY = Path("/tmp")  # Java's, whatever TMPDIR says
+TEMPORARY = Path("/tmp")  # Java ignores TMPDIR
 _PREFIX = f"hudilab-{socket.gethostname()}-"  # of a temporary folder; the rest is its maker's pid
 
 

@@ -1,4 +1,4 @@
-"""Start, wait for, find and stop background servers, of which a home has one of each kind.
+"""Start, wait for, find and stop background servers; a home has at most one of each kind.
 
 Servers outlive the command that started them. Their records are `<home>/services/<name>.json`.
 """
