@@ -89,7 +89,7 @@ class StreamServices:
             return QUIET if self._every else {CLEAN: "false"}
         if not self._every:
             return {}
-        services = service_options(self._spec, batch_id, self._every, self._written)
+        services = service_options(self._spec, self._table, batch_id, self._every, self._written)
         if self.lock:
             self._check()
             services = self._in_turn(batch_id, services)

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_sink.files import file_system, hadoop_conf, java_class
+from hudi_sink.metadata import SERVER
 
 COMPACTIONS = "filterPendingCompactionTimeline"
 CLUSTERINGS = "filterPendingReplaceOrClusteringTimeline"
@@ -231,9 +232,13 @@ def savepoint_of_restore(spark: SparkSession, meta: Any, instant: Any) -> str:
 def write_client(
     spark: SparkSession, table: str, options: Mapping[str, str]
 ) -> AbstractContextManager[Any]:
-    """Open Hudi's write client for a table, with the session's settings and `options`."""
+    """Open Hudi's write client for a table, with the session's settings and `options`.
+
+    Unless `options` ask for it, it starts no timeline server.
+    """
     jvm: Any = spark._jvm
-    given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(dict(options))
+    options = {SERVER: "false"} | dict(options)
+    given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(options)
     client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient(
         spark._jsparkSession, table, given, jvm.scala.Option.apply(None)
     )

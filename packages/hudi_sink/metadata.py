@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from hudilab.table import METADATA, STREAMED
+from hudilab.table import COLUMN_STATS, METADATA, PARTITION_STATS, STREAMED
+
+SERVER = "hoodie.embed.timeline.server"
 
 PROPERTIES = ".hoodie/hoodie.properties"  # of a table
 MOST_BUCKETS = 10_000  # above every table's buckets, below almost every random file group id
@@ -24,8 +26,7 @@ SHARED = f"{PREFIX}shared"  # the lock that the writer took, see `locks.sharing_
 def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[str, str]:
     """Return read and write options that preserve a table's metadata table and indexes.
 
-    A write without these options deletes the metadata table with its indexes, and a read without
-    them uses no index. Empty for a table without a metadata table.
+    A write with other options would add a metadata table, or delete one with its indexes.
 
     Args:
         properties: The pairs of `hoodie.properties`.
@@ -33,21 +34,41 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
     """
     partitions = properties.get("hoodie.table.metadata.partitions", "").split(",")
     if partitions == [""]:
-        return {}
+        return {METADATA: "false"}
     indexes = json.loads(definitions or "{}").get("indexDefinitions", {})
     record = indexes.get("record_index", {}).get("indexOptions", {})
     scope = "" if record.get("isPartitioned") == "true" else "global."
+    in_sql = any(part.startswith(("secondary_index_", "expr_index_")) for part in partitions)
     names = {
-        "column_stats": "index.column.stats.enable",
-        "partition_stats": "index.partition.stats.enable",
-        "bloom_filters": "index.bloom.filter.enable",
-        "record_index": f"{scope}record.level.index.enable",
+        "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
+        "record_index": f"hoodie.metadata.{scope}record.level.index.enable",
     }
     options = {METADATA: "true"}
-    options |= {f"hoodie.metadata.{names[part]}": "true" for part in partitions if part in names}
+    options |= {names[part]: "true" for part in partitions if part in names}
+    # Without statistics, queries through an index of SQL return no rows.
+    options[COLUMN_STATS] = _text(in_sql or "column_stats" in partitions)
+    options[PARTITION_STATS] = _text("partition_stats" in partitions)
+    if in_sql:
+        # Without the server, an update of such an index can fail with a NullPointerException.
+        options[SERVER] = "true"
     if "record_index" in partitions:
         options[STREAMED] = "false"
     return options
+
+
+def first_options(table: str) -> dict[str, str]:
+    """Return write options of the sink for a new table, which those of the spec replace.
+
+    Hudi's timeline server listens on all addresses, and deletes any folder for any program. The
+    sink's few tasks need no server for markers and file views. On S3, Hudi 1.2 leaves connections
+    open when it reads a metadata table.
+    """
+    options = {SERVER: "false", "hoodie.write.markers.type": "DIRECT"}
+    return options | ({METADATA: "false"} if table.startswith("s3a:") else {})
+
+
+def _text(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def leaks_connections(table: str, options: Mapping[str, str]) -> bool:

@@ -9,11 +9,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudi_sink.commits import Commits
-from hudi_sink.metadata import closing_options
+from hudi_sink.metadata import closing_options, first_options
 from hudi_sink.rows import REFUSED
 from hudi_sink.rules import BatchMetadata
 from hudi_sink.service_schedule import service_options
-from hudi_sink.table_files import table_properties
+from hudi_sink.table_files import table_index_options, table_properties
 from hudilab.errors import TableError, many
 from hudilab.paths import TableLocation
 from hudilab.table import TableSpec
@@ -52,10 +52,15 @@ class Quarantine:
     ) -> None:
         self.table, self._sharing = location.quarantine, sharing
         self._spec = TableSpec(
-            f"{location.name}_quarantine", ("query_id", "batch", "number"), (), "batch"
+            f"{location.name}_quarantine",
+            ("query_id", "batch", "number"),
+            (),
+            "batch",
+            tuned=True,
         )
         self._commits = Commits(spark, self.table)
-        self._options = closing_options(self.table) | self._spec.write_options() | dict(sharing)
+        self._options = closing_options(self.table) | first_options(self.table)
+        self._options |= self._spec.write_options() | dict(sharing)
         self._newest: BatchMetadata | None = None
         self._known = False  # whether `_newest` is up to date
         self._cached: DataFrame | None = None
@@ -135,8 +140,8 @@ class Quarantine:
                 F.col(REASON).alias("reason"),
                 row.alias("row"),
             )
-            services = {} if self._sharing else service_options(self._spec, metadata.batch)
-            self._write(fenced(rows), metadata, services)
+            services = service_options(self._spec, self.table, metadata.batch)
+            self._write(fenced(rows), metadata, {} if self._sharing else services)
             self._newest = metadata
             _log.warning(
                 f"batch {metadata.batch}: {many(count, 'row')} quarantined in {self.table}"
@@ -146,6 +151,8 @@ class Quarantine:
     def _write(self, rows: DataFrame, metadata: BatchMetadata, options: Mapping[str, str]) -> None:
         self._commits.await_clock()
         options = self._options | metadata.options() | dict(options)
+        if properties := self._commits.properties():
+            options |= table_index_options(rows.sparkSession, self.table, properties)
         writer = rows.write.format("hudi").options(**options)
         writer.mode("append").save(self.table)
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from pyspark.sql import SparkSession
 
 from hudi_sink.commits import Commits
+from hudi_sink.metadata import first_options
 from hudi_sink.rows import newest_rows
 from hudi_sink.schema import without_meta
-from hudi_sink.table_files import table_properties
+from hudi_sink.table_files import table_index_options, table_properties
 from hudilab.errors import TableError
 from hudilab.paths import TableLocation
 from hudilab.table import ENCODED, TableSpec
@@ -29,9 +30,11 @@ def rewrite_table(spark: SparkSession, spec: TableSpec, location: TableLocation)
     if spec.operation == "upsert":
         rows = newest_rows(rows, spec, by_arrival=False)
     operation = {"hoodie.datasource.write.operation": "insert_overwrite_table"}
-    encoded = table_properties(spark, location.table).get(ENCODED, "false")
-    options = spec.write_options() | spec.options_for(dict(rows.dtypes)) | operation
-    options |= {ENCODED: encoded}
+    properties = table_properties(spark, location.table)
+    options = first_options(location.table) | spec.write_options()
+    options |= spec.options_for(dict(rows.dtypes)) | operation
+    options |= table_index_options(spark, location.table, properties)
+    options |= {ENCODED: properties.get(ENCODED, "false")}
     rows.write.format("hudi").options(**options).mode("append").save(location.table)
     return spark.read.format("hudi").load(location.table).count()
 

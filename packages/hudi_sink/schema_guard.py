@@ -18,7 +18,16 @@ from hudi_sink.rules import Commit
 from hudi_sink.schema import FILLS, check_drift, check_storable
 from hudi_sink.table_files import check_upgrade, table_index_options, table_properties
 from hudilab.errors import TableError
-from hudilab.table import AVRO, COMMIT_TIME, DELETED, ENCODED, MERGER, WRITE, TableSpec
+from hudilab.table import (
+    AVRO,
+    COMMIT_TIME,
+    DELETED,
+    ENCODED,
+    MERGER,
+    METADATA,
+    WRITE,
+    TableSpec,
+)
 
 UPGRADE = "hoodie.write.auto.upgrade"
 
@@ -51,6 +60,7 @@ class SchemaGuard:
         """Prepare the checks of batches with these write options."""
         self._spark, self._spec, self._table, self._commits = spark, spec, table, commits
         self._fills, self._append = options.get(FILLS) == "true", ""
+        self._gets_metadata = options.get(METADATA) == "true"
         self._upgrades = options.get(UPGRADE, "true") == "true"
         if options[f"{WRITE}operation"] != "upsert":
             self._append = LOAD if spec.operation == "upsert" else spec.operation
@@ -99,6 +109,8 @@ class SchemaGuard:
             return Layout({}, True, self._spec.merge_mode == COMMIT_TIME)
         encoded = properties.get(ENCODED) == "true"
         options = table_index_options(self._spark, self._table, properties)
+        if self._gets_metadata and options[METADATA] == "false":
+            options = {}  # this write adds the metadata table
         if self._spec.partition:
             options |= {ENCODED: str(encoded).lower()}
         return Layout(options, encoded, properties.get("hoodie.record.merge.mode") == COMMIT_TIME)

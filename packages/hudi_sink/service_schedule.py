@@ -12,7 +12,11 @@ CLUSTER_EVERY = 20  # batches of appends
 COMPACT_EVERY = 10  # batches of upserts
 COMPACT_SMALL_EVERY = 50
 COMPACT_ALL_EVERY = 200
-CLEAN_AFTER = 20  # batches after a compaction of small logs: hoodie.clean.max.commits
+CLEAN_AFTER = 20  # batches after a compaction of small logs
+# Bytes of a file that appends merge: rows, and the filter of keys that Hudi puts into each file.
+SMALL_FILE = 128 * 1024 + 440_000
+SMALL_ON_S3 = 64 * 1024 * 1024
+SMALL_LIMIT = "hoodie.clustering.plan.strategy.small.file.limit"
 SMALL_LOG = 4 * 1024 * 1024  # bytes: some 30,000 rows of sensors
 SMALL_COMPACTION = 16  # MB read and written: two seconds of two cores
 TARGET_IO = "hoodie.compaction.target.io"
@@ -30,14 +34,25 @@ def check_services(every: int | None, *, shared: bool) -> None:
         )
 
 
+def merged_files(table: str) -> dict[str, str]:
+    """Return the option that limits the size of the files that a clustering merges.
+
+    With Hudi's own limit of 300 MB, each merge would rewrite what earlier merges wrote.
+    """
+    return {SMALL_LIMIT: str(SMALL_ON_S3 if table.startswith("s3a:") else SMALL_FILE)}
+
+
 def service_options(
-    spec: TableSpec, batch_id: int, every: int = CLUSTER_EVERY, written: int = SMALL_LOG
+    spec: TableSpec,
+    table: str,
+    batch_id: int,
+    every: int = CLUSTER_EVERY,
+    written: int = SMALL_LOG,
 ) -> dict[str, str]:
     """Return the options with which a batch runs table services after its commit, or none.
 
-    Appends (bulk_insert): each `every`-th batch merges files smaller than
-    `hoodie.clustering.plan.strategy.small.file.limit`, and deletes the files that an earlier merge
-    replaced, unless a retained commit needs them.
+    Appends (bulk_insert): each `every`-th batch merges small files (`merged_files`), and deletes
+    the files that an earlier merge replaced, unless a retained commit needs them.
 
     Upserts of MERGE_ON_READ ignore `every`:
 
@@ -58,7 +73,7 @@ def service_options(
         return {}
     each_time = {f"hoodie.clustering.{kind}.max.commits": "1" for kind in ("inline", "async")}
     each_time |= {"hoodie.clean.max.commits": "1"}
-    return {"hoodie.clustering.inline": "true", CLEAN: "true"} | each_time
+    return {"hoodie.clustering.inline": "true", CLEAN: "true"} | each_time | merged_files(table)
 
 
 class _Compaction(NamedTuple):

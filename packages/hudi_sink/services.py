@@ -20,6 +20,7 @@ from hudi_sink.locks import sharing_options
 from hudi_sink.metadata import MOST_BUCKETS, SHARED, closing_options, leaks_connections
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.rules import Commit
+from hudi_sink.service_schedule import merged_files
 from hudi_sink.table_files import check_upgrade, table_index_options, table_properties
 from hudilab.errors import TableError, many
 
@@ -132,6 +133,7 @@ class TableServices:
         self.check_safe("cluster")
         before = len(self._commits.slices())
         often = {f"hoodie.clustering.{kind}.max.commits": "1" for kind in ("inline", "async")}
+        often |= merged_files(self._table)
         made, plans = self._run_plans("cluster", jvm.CLUSTERINGS, often)
         after = len(self._commits.slices())
         return (
@@ -212,7 +214,7 @@ class TableServices:
         return {} if shared else {"hoodie.clean.failed.writes.policy": "NEVER"}
 
     def _retaining(self, retain: int) -> dict[str, str]:
-        # Hudi looks for files to delete only at intervals of commits, which conf/ sets to 20.
+        # A tuned table's cleaning looks for files to delete only every ten commits.
         return {"hoodie.clean.max.commits": "1", "hoodie.clean.commits.retained": str(retain)}
 
     def _execute(self, run: Callable[[str, bool], Any], instant: str, kind: str) -> None:
@@ -263,7 +265,7 @@ class TableServices:
 
     def _small(self) -> list[int]:
         """Return the number of small files of each partition that has several."""
-        with self._client({}) as client:
+        with self._client(merged_files(self._table)) as client:
             limit = int(client.getConfig().getClusteringSmallFileLimit())
         small = Counter(part.partition for part in self._commits.slices() if 0 < part.bytes < limit)
         return [count for count in small.values() if count > 1]

@@ -10,6 +10,7 @@ from hudi_sink.files import exists, file_system, read_text
 from hudi_sink.metadata import PROPERTIES, index_options
 from hudilab.errors import TableError
 from hudilab.files import read_properties
+from hudilab.table import METADATA
 
 
 def table_properties(spark: SparkSession, table: str) -> dict[str, str]:
@@ -41,6 +42,6 @@ def table_index_options(
 ) -> dict[str, str]:
     """Return `index_options` of a table with these properties."""
     options, file = index_options(properties), f"{table}/.hoodie/.index_defs/index.json"
-    if options and exists(spark, file):
+    if options[METADATA] == "true" and exists(spark, file):
         return index_options(properties, read_text(spark, file))
     return options

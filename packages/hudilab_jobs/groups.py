@@ -178,6 +178,7 @@ class Pipeline(Group):
 
     Attributes:
         select: A query of the view `source`, for casts, filters and further columns.
+        tuned: Whether a new table gets the options for small batches, see `TableSpec`.
         async_services: Whether table services run in a separate thread, or in the batches.
         quarantine: Whether rows that the table cannot store are quarantined, or stop the stream.
         shared: Whether other streams or jobs may write to the table at the same time.
@@ -195,6 +196,7 @@ class Pipeline(Group):
     partition: _Columns | None = None
     ordering: Text
     buckets: _Number | None = None
+    tuned: Annotated[bool, _one_of("true", "false")] = False
     async_services: Annotated[bool, _one_of("async", "inline")] = Field(
         True, alias="table.services"
     )
@@ -222,6 +224,7 @@ class Pipeline(Group):
             "table_type": self.table_type,
             "operation": self.operation,
             "buckets": int(self.buckets) if self.buckets else None,
+            "tuned": self.tuned,
         }
 
     def problems(self) -> Iterator[tuple[str, str]]:

@@ -38,6 +38,7 @@ RULES = {
     "source.schema": _STAYS,
     "select": (REFUSED, "the key, partition or ordering of a row may differ from the stored row's"),
     "lock.options": (SAFE, "if all writers of the table use the same"),
+    "tuned": (SAFE, "the table keeps its metadata table, or stays without one"),
     "shared": (SAFE, "if all streams into the table use the same"),
     "timestamp.unit": (REFUSED, "the stored times were read in the other unit"),
     "key.format": (REFUSED, "the stored keys are texts of the other format"),

@@ -222,7 +222,7 @@ def test_a_start_after_a_merge_of_files_finds_the_last_batch(
     spark: SparkSession, finished: TableLocation
 ) -> None:
     again = sensor_readings(spark, 0, **SIZES)  # no rows: only what belongs to a tidy batch is done
-    options = SPEC.write_options() | service_options(SPEC, 0, every=1)
+    options = SPEC.write_options() | service_options(SPEC, finished.table, 0, every=1)
     again.write.format("hudi").options(**options).mode("append").save(finished.table)
     history = instants(spark, finished.table)
     assert "replacecommit" in set(history.action)

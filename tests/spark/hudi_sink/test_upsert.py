@@ -222,7 +222,7 @@ def test_small_logs_are_compacted_up_to_a_bound(
 
     def compacted(batch_id: int) -> int:
         before = set(table.rglob("*.parquet"))
-        options = spec.write_options() | service_options(spec, batch_id, written=0)
+        options = spec.write_options() | service_options(spec, location.table, batch_id, written=0)
         rows.write.format("hudi").options(**options).mode("append").save(location.table)
         return len(set(table.rglob("*.parquet")) - before)
 

@@ -15,6 +15,7 @@ from hudi_sink.async_services import StreamServices
 from hudi_sink.locks import sharing_options
 from hudi_sink.metadata import (
     closing_options,
+    first_options,
     index_options,
     leaks_connections,
     overlap_options,
@@ -156,7 +157,10 @@ def test_keys_of_times_are_written_as_avro_writes_them() -> None:
 def test_the_services_of_a_batch(case: dict[str, Any]) -> None:
     """Appends are tidied once in twenty; upserts compact large logs often, small ones rarely."""
     written = {"written": case["written"]} if "written" in case else {}
-    assert service_options(spec(**case["spec"]), case["batch"], **written) == case["options"]
+    assert (
+        service_options(spec(**case["spec"]), "file:///w/t", case["batch"], **written)
+        == case["options"]
+    )
 
 
 @pytest.mark.parametrize("operation", ["bulk_insert", "upsert"])
@@ -251,17 +255,20 @@ PARTITIONS = "hoodie.table.metadata.partitions"
 
 
 def test_a_table_keeps_the_indexes_it_has() -> None:
-    assert index_options({}) == {}
-    assert index_options({PARTITIONS: ""}) == {}
-    assert index_options({PARTITIONS: "files"}) == {"hoodie.metadata.enable": "true"}
+    without = {"hoodie.metadata.enable": "false"}
+    assert index_options({}) == index_options({PARTITIONS: ""}) == without
+    stats = (
+        "hoodie.metadata.index.column.stats.enable",
+        "hoodie.metadata.index.partition.stats.enable",
+    )
+    files = {"hoodie.metadata.enable": "true"} | dict.fromkeys(stats, "false")
+    assert index_options({PARTITIONS: "files"}) == files
     indexes = {PARTITIONS: "bloom_filters,column_stats,files,partition_stats,record_index"}
     everything = {
         "hoodie.metadata.enable": "true",
         "hoodie.metadata.index.bloom.filter.enable": "true",
-        "hoodie.metadata.index.column.stats.enable": "true",
-        "hoodie.metadata.index.partition.stats.enable": "true",
         "hoodie.metadata.streaming.write.enabled": "false",
-    }
+    } | dict.fromkeys(stats, "true")
     whole = {"hoodie.metadata.global.record.level.index.enable": "true"}
     assert index_options(indexes) == everything | whole
     definition = (
@@ -269,6 +276,19 @@ def test_a_table_keeps_the_indexes_it_has() -> None:
     )
     each = {"hoodie.metadata.record.level.index.enable": "true"}
     assert index_options(indexes, definition) == everything | each
+
+
+@pytest.mark.parametrize("index", ["secondary_index_by_name", "expr_index_by_day"])
+def test_an_index_of_sql_keeps_the_statistics_and_the_server_that_it_needs(index: str) -> None:
+    options = index_options({PARTITIONS: f"files,{index}"})
+    assert options["hoodie.metadata.index.column.stats.enable"] == "true"
+    assert options["hoodie.embed.timeline.server"] == "true"
+
+
+def test_the_sink_starts_no_server_and_makes_no_metadata_table_on_s3() -> None:
+    local, remote = first_options("file:///w/lab/t"), first_options("s3a://b/t")
+    assert local["hoodie.embed.timeline.server"] == "false"
+    assert remote == local | {"hoodie.metadata.enable": "false"}
 
 
 def test_a_bucket_is_in_the_name_of_its_file_groups() -> None:
