@@ -163,6 +163,7 @@ def measure(settings: Settings, changes: int, rate: int) -> dict[str, Any]:
         "source.schema": "id INT, channel STRING, amount DECIMAL(10, 2), at TIMESTAMP",
         "table.name": "orders",
         "record.key": "id",
+        "tuned": "true",
     }
     pipeline.write_text(json.dumps(keys))
     hudilab = str(Path(sys.executable).with_name("hudilab"))

@@ -54,7 +54,7 @@ def to_hudi(
 ) -> tuple[Any, Any]:
     """The write of lesson 20; the stream's writer, not started, and its place."""
     location = prepare(settings, run_id=run, table="stock_prices")
-    spec = stock_prices.table_spec(location)
+    spec = replace(stock_prices.table_spec(location), tuned=True)
     sink = ExactlyOnceSink(spark, spec, location, {"topic": topic})
     rows = source(spark, kafka, topic, limit).select(
         *RECORD_KEY, "price", "partition", "offset", "timestamp"

@@ -30,14 +30,14 @@ from typing import Any
 from comparison import Measured, add_arguments, chosen, rounds_of, table, write
 from peers import fetch_jars
 from s3_proxy import Request, running_proxy
-from spark_peer import LAB, PARTITIONS, SEED, check, conf_dir, session, spread, start
+from spark_peer import PARTITIONS, SEED, TUNED, check, conf_dir, session, spread, start
 
 from hudilab.generate import sensor_stream
 from hudilab_cli.servers.s3 import BUCKET, start_s3, stop_s3
 from hudilab_jobs.settings import load_settings
 
 OTHERS = ("parquet", "iceberg", "delta")
-PEERS = (*LAB, *OTHERS)
+PEERS = (*TUNED, *OTHERS)
 LOAD, ROWS, WARM = "small", 10, 4
 # Dollars for a thousand requests: Amazon S3 Standard, us-east-1, 2026. DELETE costs nothing.
 PRICES = {"PUT": 0.005, "COPY": 0.005, "LIST": 0.005, "GET": 0.0004, "HEAD": 0.0004}
@@ -92,7 +92,7 @@ def run_peer(peer: str, home: Path, batches: int) -> None:
         time.sleep(0.01)
     query.stop()
     lab = f"s3a://{BUCKET}/lab/run-{LOAD}/lab/sensor_readings"
-    check(spark, peer, lab if peer in LAB else f"{base}/{LOAD}", LOAD, rows)
+    check(spark, peer, lab if peer in TUNED else f"{base}/{LOAD}", LOAD, rows)
     spark.stop()
 
 

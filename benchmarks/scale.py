@@ -43,7 +43,7 @@ def write(executors: int) -> list[int]:
         batches = WARM + COUNTED
         rows = BATCH * batches
         location = prepare(settings)
-        spec = readings_table(name=location.name)
+        spec = readings_table(name=location.name, tuned=True)
         sizes = {"rows": rows, "batches": batches, "sensors": SENSORS, "seed": SEED}
         query = sensor_readings.write(spark, location, spec, sizes)
         stored_rows = spark.read.format("hudi").load(location.table).count()

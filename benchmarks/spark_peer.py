@@ -27,12 +27,15 @@ PROJECT = Path(__file__).resolve().parent.parent
 PARTITIONS, SEED = 10, 42
 KEY, ORDERING = ("sensor_id", "reading_id"), "measurement_time"
 PATIENCE = 1200  # seconds, for a whole load
-LAB = {
+TUNED = {
     "hudi_append": ("COPY_ON_WRITE", "bulk_insert"),
     "hudi_upsert_cow": ("COPY_ON_WRITE", "upsert"),
     "hudi_upsert_mor": ("MERGE_ON_READ", "upsert"),
     "hudi_insert_mor": ("MERGE_ON_READ", "insert"),
 }
+# The same writes with `TableSpec(tuned=False)`: the sink's, with Hudi's defaults.
+UNTUNED = {f"{peer}_untuned": TUNED[peer] for peer in ("hudi_append", "hudi_upsert_mor")}
+LAB = TUNED | UNTUNED
 DEFAULTS = {"hudi_default_insert": "insert", "hudi_default_upsert": "upsert"}
 HUDI = (*DEFAULTS, *LAB)
 # Inserts into merge on read are only compared on S3.
@@ -165,6 +168,7 @@ def start_lab(spark: SparkSession, peer: str, rows: DataFrame, load: str, batche
         table_type=table_type,
         operation=operation,
         buckets=1 if operation == "upsert" else None,
+        tuned=peer in TUNED,
     )
     sink = ExactlyOnceSink(spark, spec, location, {"seed": SEED, "load": load}, batches)
     stream = rows.writeStream.foreachBatch(sink.write_batch)

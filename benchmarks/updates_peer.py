@@ -130,7 +130,11 @@ class Peer:
     def create(self) -> None:
         """Create the table, or what writes to it."""
         spec = readings_table(
-            name=self.location.name, table_type=TYPES[self.peer], operation="upsert", buckets=1
+            name=self.location.name,
+            table_type=TYPES[self.peer],
+            operation="upsert",
+            buckets=1,
+            tuned=True,
         )
         self.sink = ExactlyOnceSink(
             *(self.spark, spec, self.location, {"seed": SEED}),

@@ -34,7 +34,7 @@ from hudilab.errors import LabError
 from hudilab.generate import readings_table, sensor_readings, sensor_stream
 from hudilab.paths import TableLocation, locate
 from hudilab.settings import Settings, load_settings
-from hudilab.table import TableSpec
+from hudilab.table import METADATA, TableSpec
 from hudilab_spark.session import open_session
 from hudilab_spark.streams import drain
 
@@ -60,7 +60,9 @@ class Case:
     notes in a log in the checkpoint. `first`: the first batch is an initial load; what resumes it
     is another `load`, or the `stream` itself. `beside`: each third batch plans table services,
     which a thread executes while the next batches are written. `clock`: it was ahead, and is set
-    right before the resume. `must` names the kinds that have to be among the changes.
+    right before the resume. `metadata`: the table has a metadata table, as new ones on a disk do;
+    on S3, where the batches are recorded, an option asks for it. `must` names the kinds that have
+    to be among the changes.
     """
 
     table_type: str
@@ -75,6 +77,7 @@ class Case:
     first: str = ""
     beside: bool = False
     clock: bool = False
+    metadata: bool = False
     must: tuple[str, ...] = ()
 
     @property
@@ -132,13 +135,18 @@ def ledger_writer(spark: SparkSession, case: Case, location: TableLocation) -> W
         return ExactlyOnceSink(
             spark, spec, location, source, initial_load=True, **options
         ).write_batch
+    metadata = {METADATA: "true"} if case.metadata else {}
     if case.shared:
         options |= {"shared": True, "lock": SHARING}
     else:
         # The ledger decides when to compact, unless its caller does.
         when = {key: value for key, value in case.hudi.items() if key.startswith("hoodie.compact")}
         every = BESIDE_EVERY if case.beside else 1 if case.tidy else case.batches + 1
-        options |= {"services_every": every, "extra": when, "async_services": case.beside}
+        options |= {
+            "services_every": every,
+            "extra": when | metadata,
+            "async_services": case.beside,
+        }
     sink = ExactlyOnceSink(spark, spec, location, source, case.batches, **options)
     return sink.write_batch
 
@@ -318,6 +326,9 @@ def kind_of(change: Change) -> str:
     """The change in words, without names that differ from run to run: "put inflight"."""
     key = change.keys[0]
     where = " of the quarantine" * ("_quarantine/" in key)
+    table, _, inside = key.partition("/.hoodie/metadata/")
+    if inside:
+        key, where = f"{table}/{inside}", f"{where} of the metadata table"
     return f"{change.verb} {_what(key.rstrip('/'))}{' folder' * key.endswith('/')}{where}"
 
 
@@ -340,7 +351,13 @@ def _what(key: str) -> str:
         return "marker"
     if "/.hoodie" in key:
         return name
-    return "log file" if ".log." in name else "base file" if name.endswith("parquet") else name
+    return (
+        "log file"
+        if ".log." in name
+        else "base file"
+        if name.endswith(("parquet", "hfile"))
+        else name
+    )
 
 
 # --- recording
