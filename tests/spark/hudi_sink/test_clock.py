@@ -45,7 +45,7 @@ SIZES = {"sensors": 2, "seed": 1}
 PER_BATCH, BATCHES, WRITTEN = 20, 4, 2
 ROWS = BATCHES * PER_BATCH
 SPECS = {
-    kind: readings_table(operation="upsert", table_type=kind, buckets=1)
+    kind: readings_table(operation="upsert", table_type=kind, buckets=1, tuned=True)
     for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
 }
 HOUR = 3600.0

@@ -224,7 +224,7 @@ def test_the_clock_is_set_back_while_rows_are_quarantined(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The quarantine reads the whole batch, which may take minutes, before the table is written."""
-    stream = Stream(spark, tmp_path)
+    stream = Stream(spark, tmp_path, replace(SPEC, tuned=True))
     stream.run([GOOD])
     put = Quarantine.put
 
