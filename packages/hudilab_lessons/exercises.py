@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from numbers import Number
 from typing import Any
 
+from IPython.display import display
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 
 from hudilab.errors import root_cause
 from hudilab_lessons import progress
+
+LONGEST = 80  # letters of a wrong answer that is printed
+_BAR = '<div style="border-left: 4px solid {}; padding: 0.2em 0.8em">{}</div>'
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A verdict as a line with a green or an amber bar; in plain text with ✓ or ✗."""
+
+    right: bool
+    text: str
+
+    def __repr__(self) -> str:
+        return f"{'✓' if self.right else '✗'} {self.text}"
+
+    def _repr_html_(self) -> str:
+        return _BAR.format("#2e9e4f" if self.right else "#e09600", html.escape(repr(self)))
 
 
 @dataclass(frozen=True)
@@ -57,9 +75,9 @@ class Exercise:
         self._answers = _ANSWERS.setdefault(name or hint, _Answers())
 
     def check(self, answer: Any) -> Verdict:
-        """Print and return whether a learner's answer is right; record a right answer.
+        """Show and return whether a learner's answer is right; record a right answer.
 
-        After the first wrong answer, print its first wrong part, after the second the hint, and
+        After the first wrong answer, show its first wrong part, after the second the hint, and
         after the third a pointer to the solution. A repeated wrong answer doesn't count. `None` and
         `...`, the initial values in an exercise, are not answers. Lists and tuples are equivalent.
         """
@@ -68,7 +86,7 @@ class Exercise:
             self._answers.newest_is_right = False
             return Verdict(False)
         is_right, comment = self._judge(answer)
-        print(comment if is_right else comment + self._help(answer))
+        display(_Shown(is_right, comment if is_right else comment + self._help(answer)))
         self._answers.newest_is_right = is_right
         if is_right and self._name and (notice := progress.record(self._name)):
             print(notice)
@@ -89,9 +107,10 @@ class Exercise:
     def _judge(self, answer: Any) -> tuple[bool, str]:
         is_right, problem = self._compare(answer)
         if is_right:
-            return True, f"right: {_short(answer)}"
+            return True, "right"
         # After a failed cell, the answer may be an older one, so print it.
-        judged = f" (your answer: {_short(repr(answer))})" if _is_plain(answer) else ""
+        is_short = _is_plain(answer) and len(repr(answer)) <= LONGEST
+        judged = f" (your answer: {answer!r})" if is_short else ""
         return False, f"not yet{judged}{problem}"
 
     def _help(self, answer: Any) -> str:
@@ -173,10 +192,3 @@ def _is_plain(answer: Any) -> bool:
     """Return whether an answer's text is the same in each run, unlike a frame or a function."""
     return isinstance(answer, str | Number | dict | list | tuple)
 
-
-def _short(answer: Any) -> str:
-    if isinstance(answer, DataFrame):
-        text = f"DataFrame[{', '.join(map(': '.join, answer.dtypes))}]"  # without a query
-    else:
-        text = getattr(answer, "__name__", None) or str(answer)
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -51,5 +51,5 @@ def test_a_front_end_says_whether_a_person_can_be_asked(file: Path, allow_stdin:
 def test_a_headless_run_records_nothing(file: Path) -> None:
     nb = new_notebook(cells=[new_code_cell(cell) for cell in CELLS])
     NotebookClient(nb, kernel_name="python3", timeout=60).execute()
-    assert [output["text"] for output in nb.cells[2].outputs] == ["right: 7\n"]
+    assert [output["data"]["text/plain"] for output in nb.cells[2].outputs] == ["✓ right"]
     assert not file.exists()

@@ -60,7 +60,7 @@ def test_a_dataframe_at_the_end_of_a_cell_is_a_table(
     assert page.count("<tr>") == 21  # the names of the columns, and 20 rows
     assert "only showing top 20 rows" in page
     Exercise(lambda answer: answer.isStreaming, "a stream").check(lab.stream(5))
-    assert capsys.readouterr().out.startswith("right: DataFrame[reading_id: bigint, sensor_id")
+    assert capsys.readouterr().out.startswith("✓ right")
     long = lab.spark.createDataFrame([("x" * 61,)], ["text"])
     assert f"<td>{'x' * 57}...</td>" in (long._repr_html_() or "")
 

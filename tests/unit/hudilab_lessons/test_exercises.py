@@ -20,19 +20,20 @@ CASES = read_cases(__file__)
 # What JSON has no form for.
 ODD = [
     (7, ..., NO_ANSWER),
-    ([1, 2], (1, 2), "right: (1, 2)"),
-    ((1, 2), (0, 3), "not yet (your answer: (0, 3)), value 1 is wrong"),
-    ([1, 2], {1, 2}, "not yet, it should be a list"),
-    ((1, 2), [1, 2], "right: [1, 2]"),
-    ((1, 2), [1], "not yet (your answer: [1]), it should have 2 values"),
-    ((1, 2), 1, "not yet (your answer: 1), it should be a tuple of 2"),
-    (lambda answer: answer > 2, 3, "right: 3"),
-    (lambda answer: answer > 2, 2, "not yet (your answer: 2)"),
-    (lambda answer: answer > 2, "many", "not yet (your answer: 'many'), TypeError"),
-    (lambda answer: answer() > 2, 2, "not yet (your answer: 2), it should be a function"),
-    (lambda answer: "one row is missing", 2, "not yet (your answer: 2), one row is missing"),
-    (lambda answer: answer == 1, print, "not yet"),
-    (lambda answer: len(answer) == 100, "x" * 100, f"right: {'x' * 77}..."),
+    ([1, 2], (1, 2), "✓ right"),
+    ((1, 2), (0, 3), "✗ not yet (your answer: (0, 3)), value 1 is wrong"),
+    ([1, 2], {1, 2}, "✗ not yet, it should be a list"),
+    ((1, 2), [1, 2], "✓ right"),
+    ((1, 2), [1], "✗ not yet (your answer: [1]), it should have 2 values"),
+    ((1, 2), 1, "✗ not yet (your answer: 1), it should be a tuple of 2"),
+    (lambda answer: answer > 2, 3, "✓ right"),
+    (lambda answer: answer > 2, 2, "✗ not yet (your answer: 2)"),
+    (lambda answer: answer > 2, "many", "✗ not yet (your answer: 'many'), TypeError"),
+    (lambda answer: answer() > 2, 2, "✗ not yet (your answer: 2), it should be a function"),
+    (lambda answer: "one row is missing", 2, "✗ not yet (your answer: 2), one row is missing"),
+    (lambda answer: answer == 1, print, "✗ not yet"),
+    ("none", "x" * 79, "✗ not yet"),
+    (lambda answer: len(answer) == 100, "x" * 100, "✓ right"),
 ]
 
 
@@ -40,7 +41,7 @@ ODD = [
 def test_an_answer_is_judged_and_the_verdict_printed(
     right: object, answer: object, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert bool(Exercise(right, "count them").check(answer)) is printed.startswith("right")
+    assert bool(Exercise(right, "count them").check(answer)) is printed.startswith("✓")
     assert capsys.readouterr().out == printed + "\n"
 
 
@@ -56,7 +57,7 @@ def test_each_other_wrong_answer_brings_more_help(
 def test_exercises_do_not_share_their_tries(capsys: pytest.CaptureFixture[str]) -> None:
     for hint, name in (("one", ""), ("two", ""), ("one", "first"), ("one", "second")):
         Exercise(7, hint, name).check(8)
-    assert capsys.readouterr().out.splitlines() == ["not yet (your answer: 8)"] * 4
+    assert capsys.readouterr().out.splitlines() == ["✗ not yet (your answer: 8)"] * 4
 
 
 ONE, OTHER = object(), object()
@@ -70,7 +71,7 @@ def test_a_function_that_was_defined_again_and_one_object_are_the_same_try(
     exercise = Exercise(lambda _: False, "add two")
     for answer in answers:
         exercise.check(answer)
-    assert capsys.readouterr().out.splitlines() == ["not yet", "not yet", "not yet: add two"]
+    assert capsys.readouterr().out.splitlines() == ["✗ not yet", "✗ not yet", "✗ not yet: add two"]
 
 
 def test_a_solution_counts_for_nobody(
@@ -86,7 +87,7 @@ def test_a_solution_counts_for_nobody(
         "not yet (your answer: 8): count them",
         "not yet (your answer: 9): count them",
         "not yet (your answer: '7'), it should be an int: count them",
-        "not yet (your answer: 8)",
+        "✗ not yet (your answer: 8)",
     ]
 
 
@@ -113,8 +114,15 @@ def test_a_right_answer_to_a_named_exercise_is_recorded(
         Exercise(7, "count them", name).check(8)
         Exercise(7, "count them", name).check(7)
     assert recorded == ["a number"]
-    wrong, right = "not yet (your answer: 8)", "right: 7"
+    wrong, right = "✗ not yet (your answer: 8)", "✓ right"
     assert capsys.readouterr().out.splitlines() == [wrong, right, wrong, right, "a notice"]
+
+
+def test_a_verdict_is_a_bar_in_a_notebook_and_escapes_the_answer() -> None:
+    page = exercises._Shown(False, "not yet (your answer: '<b>')")._repr_html_()
+    assert "border-left: 4px solid #e09600" in page
+    assert "✗ not yet (your answer: &#x27;&lt;b&gt;&#x27;)" in page
+    assert "#2e9e4f" in exercises._Shown(True, "right")._repr_html_()
 
 
 def test_a_cell_that_ends_in_a_check_shows_what_it_prints_and_no_more() -> None:
