@@ -1,7 +1,7 @@
 """Open JupyterLab on copies of the notebooks, so that a reader's run leaves the checkout clean.
 
-Copies are in `<HUDILAB_HOME>/notebooks`. One that a reader has changed is never overwritten.
-Arguments are JupyterLab's.
+Copies are in `<HUDILAB_HOME>/notebooks`, and with them the manuals that they link to.
+A lesson that a reader has changed is never overwritten. Arguments are JupyterLab's.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,8 @@ FOLDED = {
     "proof": "Proof of this section",
     "result": "The line that `hudilab run` prints",
 }
+PROVED = '\nprint("✓ proved")'  # the last line of a proof
+MANUALS = ("docs", "benchmarks")
 CONFIG = Path(__file__).with_name("jupyter")
 
 
@@ -90,6 +93,10 @@ def update(lessons: Path, folder: Path) -> Iterator[str]:
             beside = folder / picture.relative_to(lessons)
             beside.parent.mkdir(parents=True, exist_ok=True)
             _replace(beside, picture.read_bytes())
+        for name in MANUALS:
+            for manual in sorted((lessons.parent / name).glob("*.md")):
+                (folder / name).mkdir(exist_ok=True)
+                _replace(folder / name / manual.name, _manual(manual.read_text("utf-8")))
         new = 0
         for lesson in sorted(lessons.glob("[0-9]*.ipynb")):
             edition = _edition(lesson.read_bytes())
@@ -130,7 +137,19 @@ def _edition(lesson: bytes) -> bytes:
         # JupyterLab shows the first line of a folded cell.
         for tag in FOLDED.keys() & set(tags):
             cell["source"] = [f"# {FOLDED[tag]}\n", *cell["source"]]
+        if "proof" in tags:
+            cell["source"] = [*cell["source"], PROVED]
+        if cell["cell_type"] == "markdown":
+            # Copies of the manuals are in the folder itself: JupyterLab opens nothing above it.
+            cell["source"] = [re.sub(r"\]\(\.\./", "](", line) for line in cell["source"]]
     return (json.dumps(nb, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _manual(text: str) -> bytes:
+    """A manual's copy, whose links lead to copies; a link to another file becomes plain text."""
+    text = text.replace("](../notebooks/", "](../")
+    copied = "|".join((r"\d\d_", "images/", *(f"{name}/" for name in MANUALS)))
+    return re.sub(rf"\[([^\]]*)\]\(\.\./(?!{copied})[^)]*\)", r"\1", text).encode()
 
 
 def _digest(data: bytes) -> str:

@@ -64,6 +64,25 @@ def test_pictures_are_beside_the_copies(lessons: Path, copies: Path) -> None:
     assert (copies / "images" / "words" / "log.png").read_text() == "words/log, first edition"
 
 
+def test_links_lead_to_copies_of_the_manuals(lessons: Path, copies: Path) -> None:
+    for name in ("docs", "benchmarks"):
+        (lessons.parent / name).mkdir()
+        (lessons.parent / name / "README.md").write_text(f"{name}, first edition")
+    (lessons.parent / "docs" / "work.md").write_text(
+        "[00](../notebooks/00_a.ipynb), [tests](../tests/a.py) and [all](../README.md),\n"
+        "[figures](../benchmarks/README.md), ![](../notebooks/images/a.png)\n"
+    )
+    (lessons / "00_a.ipynb").write_text(book("[Take it to work](../docs/work.md#here)"))
+    list(update(lessons, copies))
+    copy = nbformat.read(copies / "00_a.ipynb", as_version=4)
+    assert copy.cells[0].source == "[Take it to work](docs/work.md#here)"
+    assert (copies / "docs" / "work.md").read_text().splitlines() == [
+        "[00](../00_a.ipynb), tests and all,",
+        "[figures](../benchmarks/README.md), ![](../images/a.png)",
+    ]
+    assert (copies / "benchmarks" / "README.md").read_text() == "benchmarks, first edition"
+
+
 def test_a_copy_has_not_run_and_gives_no_answer_away(lessons: Path, copies: Path) -> None:
     def cell(tag: str) -> NotebookNode:
         outputs = [new_output("stream", text="right: 2")]
@@ -82,7 +101,7 @@ def test_a_copy_has_not_run_and_gives_no_answer_away(lessons: Path, copies: Path
     assert [cell_copy.source for cell_copy in code] == [
         *["a = 2"] * 2,
         "# Run this cell to check your answer\na = 2",
-        "# Proof of this section\na = 2",
+        '# Proof of this section\na = 2\nprint("✓ proved")',
     ]
     assert solution.cell_type == "markdown"
     assert solution.source == (
