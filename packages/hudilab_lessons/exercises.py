@@ -191,4 +191,3 @@ def _listed(value: Any) -> Any:
 def _is_plain(answer: Any) -> bool:
     """Return whether an answer's text is the same in each run, unlike a frame or a function."""
     return isinstance(answer, str | Number | dict | list | tuple)
-

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import fcntl
 import hashlib
+import json
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.getipython import get_ipython
+from IPython.display import display
 from matplotlib import get_backend, rcParams
 from matplotlib.rcsetup import cycler
 from pyspark.sql import DataFrame, SparkSession
@@ -177,6 +180,8 @@ def start(
     print("checked", ", ".join(f"{name}={value}" for name, value in sizes.items()))
     print(describe(lab.spark))
     print("tables ", f"{folder}; each is deleted before the lesson writes it")
+    if has_person():
+        show_sections(Path(os.environ.get("JPY_SESSION_NAME", "")))
     return lab
 
 
@@ -224,6 +229,41 @@ def has_person() -> bool:
     """Return whether a front end that a person uses runs this kernel, and not a headless run."""
     kernel = getattr(get_ipython(), "kernel", None)  # none in a plain Python
     return bool(kernel and kernel.get_parent("shell").get("content", {}).get("allow_stdin"))
+
+
+def show_sections(notebook: Path) -> None:
+    """Show below the current cell which section of the notebook is running, and for how long.
+
+    Jupyter's server sets JPY_SESSION_NAME to the notebook's path. Other front ends show nothing.
+    """
+    shell = get_ipython()
+    if shell is None or notebook.suffix != ".ipynb" or not notebook.is_file():
+        return
+    section_of, titles = {}, [""]
+    for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown" and text.startswith("## "):
+            titles.append(text.splitlines()[0].removeprefix("## "))
+        section_of[cell.get("id")] = len(titles) - 1
+    began, line = time.monotonic(), display(_Line(""), display_id=True)
+
+    def update(cell: Any) -> None:
+        if section := section_of.get(cell.cell_id, 0):
+            seconds = f"{time.monotonic() - began:.0f} s after the start"
+            where = f"section {section} of {len(titles) - 1}"
+            line.update(_Line(f"{where}: {titles[section]}, {seconds}"))
+
+    shell.events.register("pre_run_cell", update)
+
+
+class _Line:
+    """Text that a notebook shows without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
 
 
 def _text(name: str, value: Any) -> str:

@@ -130,4 +130,7 @@ def test_run_all_cells(lab: tuple[str, str, Path], name: str) -> None:
     text = "".join(output.text for output in outputs if output.output_type == "stream")
     assert " WARN " not in text
     assert "Traceback" not in text
-    assert "right: " not in text  # Run All solves no exercise
+    shown = [output.get("data", {}).get("text/plain", "") for output in outputs]
+    assert "✓ right" not in shown  # Run All solves no exercise
+    assert any(line.startswith("section ") for line in shown)
+    assert text.count("✓ proved\n") == sum("✓ proved" in cell.source for cell in code)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import nbformat
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from hudilab_lessons import lesson
 from hudilab_lessons.lesson import Lab
@@ -35,3 +39,26 @@ def test_a_session_stays_for_a_persons_exercises_and_ends_headless(
     else:
         assert ended == ["query", "session", settings]
         assert printed == "broker stopped, process 12\n"
+
+
+def test_a_running_notebook_shows_its_section(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = InteractiveShell.instance()
+    headings = (new_markdown_cell("## Write rows\n\nText"), new_markdown_cell("## Read them"))
+    code = [new_code_cell("1", id=name) for name in ("start", "write", "again", "read")]
+    cells = [code[0], headings[0], *code[1:3], headings[1], code[3]]
+    notebook = tmp_path / "lesson.ipynb"
+    nbformat.write(new_notebook(cells=cells), notebook)
+    shown: list[str] = []
+    handle = SimpleNamespace(update=lambda line: shown.append(repr(line).partition(", ")[0]))
+    monkeypatch.setattr(lesson, "display", lambda *_, **__: handle)
+    before = list(shell.events.callbacks["pre_run_cell"])
+    lesson.show_sections(notebook)
+    lesson.show_sections(tmp_path / "missing.ipynb")
+    (update,) = [each for each in shell.events.callbacks["pre_run_cell"] if each not in before]
+    for name in ("start", "write", "again", "read", "typed by the learner"):
+        update(SimpleNamespace(cell_id=name))
+    shell.events.unregister("pre_run_cell", update)
+    first, second = "section 1 of 2: Write rows", "section 2 of 2: Read them"
+    assert shown == [first, first, second]
