@@ -123,6 +123,22 @@ class Commits:
             )
         delete_tree(self._spark, hoodie)
 
+    def recover_properties(self) -> None:
+        """Restore `hoodie.properties` if a driver died while it replaced the file.
+
+        Hudi deletes the file before it writes the new one, and keeps a backup until then. It does
+        so several times in the batch that creates a metadata table.
+        """
+        properties = f"{self._table}/{PROPERTIES}"
+        ends = time.monotonic() + LONGEST
+        while not self.is_there() and file_size(self._spark, f"{properties}.backup") > 0:
+            if time.monotonic() > ends:  # no other driver is replacing it now
+                delete_tree(self._spark, properties)  # an empty file, for Hudi a whole one
+                jvm.recover_properties(self._spark, self._table)
+                _log.warning(f"{properties} was missing; restored from Hudi's backup of it")
+                return
+            time.sleep(0.5)
+
     def is_there(self) -> bool:
         """Return whether the table has been created completely."""
         return file_size(self._spark, f"{self._table}/{PROPERTIES}") > 0

@@ -119,6 +119,15 @@ def meta_client(spark: SparkSession, table: str) -> Any:
     return client.builder().setConf(conf).setBasePath(table).build()
 
 
+def recover_properties(spark: SparkSession, table: str) -> None:
+    """Restore a table's `hoodie.properties` from the backup that Hudi makes to replace the file."""
+    hudi = java_class(spark._jvm, "org.apache.hudi")
+    folder = hudi.storage.StoragePath(f"{table}/.hoodie")
+    conf = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(hadoop_conf(spark))
+    storage = hudi.storage.HoodieStorageUtils.getStorage(folder, conf)
+    hudi.common.table.HoodieTableConfig.recover(storage, folder)
+
+
 def table_config(spark: SparkSession, meta: Any) -> str:
     """Return the text of the `hoodie.properties` that a meta client has read."""
     text = java_class(spark._jvm, "java.io.StringWriter")()

@@ -43,7 +43,7 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
         "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
         "record_index": f"hoodie.metadata.{scope}record.level.index.enable",
     }
-    options = {METADATA: "true"}
+    options = {METADATA: "true", STREAMED: "false"}
     options |= {names[part]: "true" for part in partitions if part in names}
     # Without statistics, queries through an index of SQL return no rows.
     options[COLUMN_STATS] = _text(in_sql or "column_stats" in partitions)
@@ -51,8 +51,6 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
     if in_sql:
         # Without the server, an update of such an index can fail with a NullPointerException.
         options[SERVER] = "true"
-    if "record_index" in partitions:
-        options[STREAMED] = "false"
     return options
 
 
@@ -60,10 +58,11 @@ def first_options(table: str) -> dict[str, str]:
     """Return write options of the sink for a new table, which those of the spec replace.
 
     Hudi's timeline server listens on all addresses, and deletes any folder for any program. The
-    sink's few tasks need no server for markers and file views. On S3, Hudi 1.2 leaves connections
-    open when it reads a metadata table.
+    sink's few tasks need no server for markers and file views. With streaming writes, a resumed
+    stream fails for two minutes if its driver died while it compacted the metadata table. On S3,
+    Hudi 1.2 leaves connections open when it reads a metadata table.
     """
-    options = {SERVER: "false", "hoodie.write.markers.type": "DIRECT"}
+    options = {SERVER: "false", "hoodie.write.markers.type": "DIRECT", STREAMED: "false"}
     return options | ({METADATA: "false"} if table.startswith("s3a:") else {})
 
 

@@ -155,6 +155,7 @@ class ExactlyOnceSink:
         self._throttled = 0  # 503 responses of S3 so far
         self.quarantined = 0
         self._commits.check_access(write=True)
+        self._commits.recover_properties()
         self._checkpoint.check_access()
         self._check()
         self._check_groups()

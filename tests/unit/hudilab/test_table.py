@@ -261,7 +261,10 @@ def test_a_table_keeps_the_indexes_it_has() -> None:
         "hoodie.metadata.index.column.stats.enable",
         "hoodie.metadata.index.partition.stats.enable",
     )
-    files = {"hoodie.metadata.enable": "true"} | dict.fromkeys(stats, "false")
+    files = {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.streaming.write.enabled": "false",
+    } | dict.fromkeys(stats, "false")
     assert index_options({PARTITIONS: "files"}) == files
     indexes = {PARTITIONS: "bloom_filters,column_stats,files,partition_stats,record_index"}
     everything = {
