@@ -41,6 +41,7 @@ def data_files(spark: SparkSession, table: str) -> pd.DataFrame:
 
 
 GROUP = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-\d+)?")
+METADATA = re.compile(r"(?<=\.hoodie/metadata/).+|(?<=^metadata/).+")
 TOKEN, INSTANT = re.compile(r"(?<=_)\d+-\d+-\d+(?=[_.]|$)"), re.compile(r"\d{17}")
 
 
@@ -48,9 +49,9 @@ def tree_of(paths: Iterable[str]) -> str:
     """Return the paths of a table's files as a tree, with short labels for what each run changes.
 
     Instants become t1, t2 ... in their order, ids of file groups A, B ..., and write tokens w.
-    Checksum files are left out.
+    Checksum files are left out, and the metadata table is one line.
     """
-    kept = sorted(path for path in paths if not path.endswith(".crc"))
+    kept = sorted({METADATA.sub("", path) for path in paths if not path.endswith(".crc")})
     instants = sorted({instant for path in kept for instant in INSTANT.findall(path)})
     times = {instant: f"t{number}" for number, instant in enumerate(instants, 1)}
     named = [TOKEN.sub("w", INSTANT.sub(lambda match: times[match[0]], path)) for path in kept]
@@ -71,7 +72,10 @@ def tree_of(paths: Iterable[str]) -> str:
                 lines.append(f"{'  ' * depth}{folder}/")
                 open_folders = folders[: depth + 1]
         open_folders = folders
-        lines.append(f"{'  ' * len(folders)}{name}")
+        if name:
+            lines.append(f"{'  ' * len(folders)}{name}")
+        else:
+            lines[-1] += " (the metadata table)"
     return "\n".join(lines)
 
 

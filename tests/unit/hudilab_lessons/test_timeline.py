@@ -74,10 +74,13 @@ def test_a_tree_is_the_same_whatever_the_ids_and_the_time(ids: tuple[str, str]) 
         "day=10/.hoodie_partition_metadata",
         f".hoodie/timeline/{FIRST}_{SECOND}.commit",
         ".hoodie/hoodie.properties",
+        f".hoodie/metadata/files/.files-0000-0_{FIRST}0.log.1_0-0-0",
+        ".hoodie/metadata/.hoodie/hoodie.properties",
     ]
     assert tree_of(paths).splitlines() == [
         ".hoodie/",
         "  hoodie.properties",
+        "  metadata/ (the metadata table)",
         "  timeline/",
         "    t1_t2.commit",
         "day=2/",
