@@ -59,7 +59,8 @@ def may_hold(spark: SparkSession, table: str, keys: Sequence[str]) -> int:
 def files_holding(table: str, key: str) -> list[str]:
     """Return a table's files with record keys that begin with `key`, without Spark.
 
-    Base files are decoded, and logs and the timeline are searched byte by byte.
+    Base files are decoded, and logs and the timeline are searched byte by byte. That finds no key
+    in the metadata table's column statistics, which are compressed.
 
     Raises:
         InspectError: A base file is incomplete, for example during a write.
