@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from hudilab.errors import JavaError, SessionError
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
+from hudilab.table import METADATA
 from hudilab_spark.conf import (
     MEMORY,
     METASTORE_GROUP,
@@ -111,7 +112,19 @@ def open_session(
     jvm: Any = session._jvm
     jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload")
     drop_unread_defaults(session, s3=any(jar.name.startswith("hadoop-aws") for jar in jars))
+    _choose_metadata_table(jvm, settings)
     return session
+
+
+def _choose_metadata_table(jvm: Any, settings: Settings) -> None:
+    """Turn Hudi's metadata table off for a warehouse on S3, unless hudi-defaults.conf has it.
+
+    Hudi 1.2 never closes its connection after it reads a log block of that table on S3.
+    """
+    hudi = jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
+    hudi.refreshGlobalProps()  # without what a former session of this JVM has added
+    if not settings.is_local and not hudi.getGlobalProps().containsKey(METADATA):
+        hudi.addToGlobalProps(METADATA, "false")
 
 
 def close_session(spark: SparkSession) -> None:
