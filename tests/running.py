@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -99,6 +100,12 @@ def kill(program: subprocess.Popen[Any]) -> None:
     if program.poll() is None:
         os.killpg(program.pid, signal.SIGKILL)
     program.communicate()
+
+
+def java(spark: SparkSession) -> psutil.Process:
+    """The process of a session's JVM."""
+    jvm: Any = spark._jvm
+    return psutil.Process(int(jvm.java.lang.ProcessHandle.current().pid()))
 
 
 def end_jvm(spark: SparkSession) -> None:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
-from running import run_program
+from running import java, run_program
 
 from hudi_sink.files import java_class
 from hudilab.errors import JarError, SessionError
@@ -24,12 +24,6 @@ from hudilab.settings import load_settings, project_root
 from hudilab_spark.jars import read_lock
 from hudilab_spark.jvm import log_file
 from hudilab_spark.session import UNREAD, describe, open_session
-
-
-def java(spark: SparkSession) -> psutil.Process:
-    jvm = spark._jvm
-    assert jvm is not None
-    return psutil.Process(int(jvm.java.lang.ProcessHandle.current().pid()))
 
 
 def test_listens_on_loopback_only(spark: SparkSession) -> None:
