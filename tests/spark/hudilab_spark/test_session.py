@@ -10,7 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
