@@ -3,6 +3,8 @@ CREATE TABLE birds (bird INT, title STRING, padded STRING, grams INT, sent BIGIN
 ;
 SET hoodie.parquet.small.file.limit = 0
 ;
+SET hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
+;
 INSERT INTO birds VALUES (1, 'Gull', ' xx ', 100, 1000000000, '2001-01-01', TIMESTAMP '2001-01-01 01:00:00', 'cliff'), (2, 'Owl', 'yy', 200, 1000100000, '2002-02-02', TIMESTAMP '2002-02-02 02:00:00', 'wood')
 ;
 INSERT INTO birds VALUES (3, 'Heron', 'zz ', 300, 1000200000, '2003-03-03', TIMESTAMP '2003-03-03 03:00:00', 'cliff'), (4, 'Finch', ' ww', 400, 1000300000, '2004-04-04', TIMESTAMP '2004-04-04 04:00:00', 'wood')

@@ -5,6 +5,10 @@ INSERT INTO loans VALUES ('l-1', 'Pia', 'atlas', 0.5, 1000000001, 'harbour'), ('
 ;
 CREATE INDEX record_index ON loans (loan)
 ;
+SET hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
+;
+CREATE INDEX record_index ON loans (loan)
+;
 SHOW INDEXES FROM loans
 ;
 SELECT loan, reader FROM loans WHERE loan = 'l-2'

@@ -34,7 +34,7 @@ from hudilab_spark.session import open_session
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[2]
 TOPICS = [*sorted(file.stem for file in HERE.glob("*.sql")), "dataframes"]
-# As Hudi's pages start a session. The address is this machine's alone.
+# As Hudi's pages start a session; on this machine's own address, and with tasks for its few cores.
 PLAIN = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
@@ -43,6 +43,7 @@ PLAIN = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
 }
 UNSET = ("HUDI_CONF_DIR", "SPARK_CONF_DIR", "HUDILAB_CONF", "RUNTIME_ENV", "IS_LOCAL")
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -52,13 +53,17 @@ VARYING = (
     (re.compile(rf"{UUID}(?:-\d+)?"), "UUID"),
     (re.compile(r"(?<=_)\d+-\d+-\d+\b"), "TOKEN"),
     (re.compile(r"\b20[2-9]\d-[01]\d-[0-3]\d[ T][0-2]\d:\d\d:\d\d(?:[.,]\d+)?Z?"), "TIME"),
+    (re.compile(r"\b[01]\d-[0-3]\d [0-2]\d:\d\d:\d\d\b"), "TIME"),
     (re.compile(r"(?<!\d)20[2-9]\d{14}(?!\d)"), "INSTANT"),
     (re.compile(r"(?<=INSTANT_)\d+_\d+"), "SEQUENCE"),
     (re.compile(r"(?<!\d)1[78]\d{11}(?!\d)"), "MILLIS"),
     (re.compile(r"#\d+L?\b|@[0-9a-f]{5,8}\b"), "#"),
-    (re.compile(r"\b\d+(?:\.\d+)? [KMG]i?B\b"), "SIZE"),
+    (re.compile(r"\b\d+(?:\.\d+)? ?[KMG]i?B\b|(?<=fileSize=)\d+"), "SIZE"),
+    (re.compile(r"(?<=duration=)[\d.]+secs?"), "TIME"),
 )
-SIZES = re.compile(r"(?i)size|bytes|duration|time_?taken|ratio|_in_ms|host")
+SIZES = re.compile(
+    r"(?i)size|bytes|duration|time_?taken|radio|quota|consumed|^(min|max|avg|\d+th|std_dev)$"
+)
 INSTANTS = re.compile(r"\{(\w+)\.(-?\d+)(\.done)?\}")
 Step = Callable[[SparkSession, Path], DataFrame | None]
 
@@ -113,25 +118,31 @@ def rows(frame: DataFrame, statement: str, home: Path) -> list[str]:
 
 
 def failure(error: Exception, home: Path) -> str:
-    """An error's class and the first line of its message."""
+    """An error's class and the first line of its message, and those of its first cause."""
+    words = [f"{type(error).__name__}: {error}"]
     if isinstance(error, Py4JJavaError):
-        words = str(error.java_exception.toString())
-    else:
-        words = f"{type(error).__name__}: {error}"
-    return steady(words.strip().splitlines()[0], home)
+        cause = error.java_exception
+        words = [str(cause.toString())]
+        while cause.getCause():
+            cause = cause.getCause()
+            words[1:] = [str(cause.toString())]
+    return steady(" < ".join(text.strip().splitlines()[0] for text in words), home)
 
 
 def run_topic(spark: SparkSession, topic: str, home: Path) -> list[list[Any]]:
     """Each step of a topic with its rows or its error."""
-    session = spark.newSession()
+    before = {row.key for row in spark.sql("SET").collect()}
     results: list[list[Any]] = []
     for name, step in steps(topic):
         try:
-            frame = step(session, home)
+            frame = step(spark, home)
             result: Any = rows(frame, name, home) if frame is not None and frame.columns else []
         except Exception as error:
             result = failure(error, home)
         results.append([name, result])
+    for row in spark.sql("SET").collect():
+        if row.key not in before:
+            spark.conf.unset(row.key)
     return results
 
 
