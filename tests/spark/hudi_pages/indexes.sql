@@ -25,6 +25,8 @@ SELECT loan, reader FROM loans WHERE loan = 'l-5' AND reader = 'Tove'
 ;
 UPDATE loans SET reader = 'Uma' WHERE loan = 'l-1'
 ;
+SHOW INDEXES FROM loans
+;
 SELECT loan, reader FROM loans WHERE reader = 'Uma'
 ;
 SELECT loan, reader FROM loans WHERE reader = 'Pia'
