@@ -7,8 +7,6 @@ INSERT INTO berths (berth, ship, seen) VALUES (3, 'Cyra', 100)
 ;
 INSERT INTO berths (seen, metres, ship, berth) VALUES (100, 12.0, 'Dune', 4)
 ;
-SELECT * EXCEPT (_hoodie_commit_time, _hoodie_commit_seqno, _hoodie_file_name) FROM berths
-;
 SELECT berth, ship, metres, seen FROM berths
 ;
 INSERT INTO berths VALUES (1, 'Alma again', 42.0, 101)
