@@ -55,7 +55,9 @@ def delete(spark: SparkSession, home: Path) -> DataFrame:
 
 
 def delete_by_a_column(spark: SparkSession, home: Path) -> DataFrame:
-    rows = _rows(spark, (3, 0.0, 5, "oak")).withColumn("_hoodie_is_deleted", F.lit(True))
+    rows = _rows(spark, (3, 0.0, 5, "oak")).withColumn(
+        "_hoodie_is_deleted", F.expr("nullif(true, false)")
+    )
     _write(rows, home, "lamps")
     return _read(spark, home, "lamps")
 

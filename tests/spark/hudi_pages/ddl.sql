@@ -71,11 +71,11 @@ SELECT well, name, rim, remark FROM wells
 ;
 RESET
 ;
-ALTER TABLE wells SET TBLPROPERTIES (owner = 'town', 'hoodie.keep.max.commits' = '50')
+ALTER TABLE wells SET TBLPROPERTIES (keeper = 'town', 'hoodie.keep.max.commits' = '50')
 ;
 SHOW TBLPROPERTIES wells
 ;
-ALTER TABLE wells UNSET TBLPROPERTIES (owner)
+ALTER TABLE wells UNSET TBLPROPERTIES (keeper)
 ;
 SHOW TBLPROPERTIES wells
 ;

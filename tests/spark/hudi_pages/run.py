@@ -53,7 +53,7 @@ VARYING = (
     (re.compile(rf"{UUID}(?:-\d+)?"), "UUID"),
     (re.compile(r"(?<=_)\d+-\d+-\d+\b"), "TOKEN"),
     (re.compile(r"\b20[2-9]\d-[01]\d-[0-3]\d[ T][0-2]\d:\d\d:\d\d(?:[.,]\d+)?Z?"), "TIME"),
-    (re.compile(r"\b[01]\d-[0-3]\d [0-2]\d:\d\d:\d\d\b"), "TIME"),
+    (re.compile(r"(?<![\d-])[01]\d-[0-3]\d [0-2]\d:\d\d:\d\d\b"), "TIME"),
     (re.compile(r"(?<!\d)20[2-9]\d{14}(?!\d)"), "INSTANT"),
     (re.compile(r"(?<=INSTANT_)\d+_\d+"), "SEQUENCE"),
     (re.compile(r"(?<!\d)1[78]\d{11}(?!\d)"), "MILLIS"),
@@ -62,7 +62,7 @@ VARYING = (
     (re.compile(r"(?<=duration=)[\d.]+secs?"), "TIME"),
 )
 SIZES = re.compile(
-    r"(?i)size|bytes|duration|time_?taken|radio|quota|consumed|^(min|max|avg|\d+th|std_dev)$"
+    r"(?i)size|bytes|duration|time_?taken|radio|quota|consumed|scheduled$|^(min|max|avg|\d+th|std_dev)$"
 )
 INSTANTS = re.compile(r"\{(\w+)\.(-?\d+)(\.done)?\}")
 Step = Callable[[SparkSession, Path], DataFrame | None]
