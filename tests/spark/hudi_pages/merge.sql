@@ -60,3 +60,27 @@ MERGE INTO gates_mor_unordered t USING (SELECT 2 AS gate, 22.0D AS metres, 40L A
 ;
 SELECT gate, keeper, metres, at FROM gates_mor_unordered
 ;
+MERGE INTO gates_cow t USING (SELECT 2 AS gate, 'x' AS keeper, 55.0D AS metres, 50L AS at UNION ALL SELECT 6, 'Eva', 66.0D, 50L) s ON t.gate = s.gate WHEN MATCHED THEN UPDATE SET metres = s.metres, at = s.at WHEN NOT MATCHED THEN INSERT (gate, keeper, metres, at) VALUES (s.gate, s.keeper, s.metres, s.at)
+;
+SELECT gate, keeper, metres, at FROM gates_cow
+;
+MERGE INTO gates_cow t USING (SELECT 3 AS gate, 'x' AS keeper, 55.0D AS metres, 50L AS at UNION ALL SELECT 7, 'Eva', 66.0D, 50L) s ON t.gate = s.gate WHEN MATCHED THEN UPDATE SET t.metres = s.metres, t.at = s.at WHEN NOT MATCHED THEN INSERT (gate, keeper, metres, at) VALUES (s.gate, s.keeper, s.metres, s.at)
+;
+SELECT gate, keeper, metres, at FROM gates_cow
+;
+MERGE INTO gates_mor t USING (SELECT 2 AS gate, 'x' AS keeper, 55.0D AS metres, 50L AS at UNION ALL SELECT 6, 'Eva', 66.0D, 50L) s ON t.gate = s.gate WHEN MATCHED THEN UPDATE SET metres = s.metres, at = s.at WHEN NOT MATCHED THEN INSERT (gate, keeper, metres, at) VALUES (s.gate, s.keeper, s.metres, s.at)
+;
+SELECT gate, keeper, metres, at FROM gates_mor
+;
+MERGE INTO gates_mor t USING (SELECT 3 AS gate, 'x' AS keeper, 55.0D AS metres, 50L AS at UNION ALL SELECT 7, 'Eva', 66.0D, 50L) s ON t.gate = s.gate WHEN MATCHED THEN UPDATE SET t.metres = s.metres, t.at = s.at WHEN NOT MATCHED THEN INSERT (gate, keeper, metres, at) VALUES (s.gate, s.keeper, s.metres, s.at)
+;
+SELECT gate, keeper, metres, at FROM gates_mor
+;
+MERGE INTO gates_mor_unordered t USING (SELECT 2 AS gate, 'x' AS keeper, 55.0D AS metres, 50L AS at UNION ALL SELECT 6, 'Eva', 66.0D, 50L) s ON t.gate = s.gate WHEN MATCHED THEN UPDATE SET metres = s.metres, at = s.at WHEN NOT MATCHED THEN INSERT (gate, keeper, metres, at) VALUES (s.gate, s.keeper, s.metres, s.at)
+;
+SELECT gate, keeper, metres, at FROM gates_mor_unordered
+;
+MERGE INTO gates_mor_unordered t USING (SELECT 3 AS gate, 'x' AS keeper, 55.0D AS metres, 50L AS at UNION ALL SELECT 7, 'Eva', 66.0D, 50L) s ON t.gate = s.gate WHEN MATCHED THEN UPDATE SET t.metres = s.metres, t.at = s.at WHEN NOT MATCHED THEN INSERT (gate, keeper, metres, at) VALUES (s.gate, s.keeper, s.metres, s.at)
+;
+SELECT gate, keeper, metres, at FROM gates_mor_unordered
+;
