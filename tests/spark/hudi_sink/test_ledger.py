@@ -245,6 +245,24 @@ def test_a_ledger_used_again_after_its_checkpoint_was_deleted(
     assert rows(spark, location) == 40
 
 
+@pytest.mark.parametrize("left", [None, b""])
+def test_properties_that_a_dead_driver_was_replacing_are_restored(
+    spark: SparkSession,
+    finished: TableLocation,
+    monkeypatch: pytest.MonkeyPatch,
+    left: bytes | None,
+) -> None:
+    properties = folder(finished.table) / ".hoodie" / "hoodie.properties"
+    backup, whole = properties.with_name(f"{properties.name}.backup"), properties.read_bytes()
+    properties.rename(backup)
+    if left is not None:
+        properties.write_bytes(left)
+    monkeypatch.setattr("hudi_sink.commits.LONGEST", 0)
+    run(spark, finished)
+    assert (properties.read_bytes(), backup.exists()) == (whole, False)
+    assert rows(spark, finished) == 40
+
+
 def test_a_checkpoint_set_back_by_one_batch_that_is_planned_anew(
     spark: SparkSession, finished: TableLocation
 ) -> None:

@@ -45,6 +45,9 @@ class Table:
     def roll_back_unfinished(self, options: object, *, wait: bool) -> None:
         self.meanwhile()
 
+    def recover_properties(self) -> None:
+        """No driver has died while it replaced the file."""
+
     def check_access(self, *, write: bool) -> None:
         pass
 
