@@ -21,7 +21,7 @@ SELECT berth, ship FROM berths
 ;
 SET hoodie.spark.sql.insert.into.operation = bulk_insert
 ;
-INSERT INTO berths VALUES (5, 'Echo', 30.0, 100), (5, 'Echo twin', 30.0, 100)
+INSERT INTO berths VALUES (5, 'Echo', 30.0, 100), (5, 'Echo', 30.0, 100)
 ;
 SELECT berth, ship FROM berths WHERE berth = 5
 ;
