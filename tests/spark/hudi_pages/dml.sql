@@ -21,9 +21,9 @@ SELECT berth, ship FROM berths
 ;
 SET hoodie.spark.sql.insert.into.operation = bulk_insert
 ;
-INSERT INTO berths VALUES (5, 'Echo', 30.0, 100), (5, 'Echo', 30.0, 100)
+INSERT INTO berths VALUES (5, 'Echo', 30.0, 100), (10, 'Elba', 30.0, 100)
 ;
-SELECT berth, ship FROM berths WHERE berth = 5
+SELECT berth, ship FROM berths WHERE berth IN (5, 10)
 ;
 SET hoodie.spark.sql.insert.into.operation = insert
 ;
@@ -84,6 +84,12 @@ UPDATE berths_log SET ship = 'from the past', seen = 0 WHERE berth = 7
 DELETE FROM berths_log WHERE berth = 4
 ;
 SELECT berth, ship, metres, seen FROM berths_log
+;
+SELECT berth, ship FROM berths WHERE berth = 1
+;
+DELETE FROM berths WHERE berth = 1
+;
+SELECT berth, ship FROM berths WHERE berth = 1
 ;
 CREATE TABLE tides (station STRING, day STRING, level DOUBLE) USING hudi TBLPROPERTIES (primaryKey = 'station') PARTITIONED BY (day) LOCATION 'file://{home}/tides'
 ;

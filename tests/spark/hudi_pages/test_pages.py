@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from running import run_program
 from spark.hudi_pages import run
 
-QUICK = ("quick_start", "table_functions")
+QUICK = ("ddl", "keys", "table_functions")
 
 
 @pytest.mark.parametrize("topic", QUICK)
