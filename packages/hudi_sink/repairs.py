@@ -1,4 +1,4 @@
-"""Repair or prevent the results of bugs in Hudi 1.2: empty indexes, files outside the buckets."""
+"""Repair a table after bugs of Hudi 1.2: files outside the buckets, times in keys as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hudi_sink.metadata import first_options
 from hudi_sink.rows import newest_rows
 from hudi_sink.schema import without_meta
 from hudi_sink.table_files import table_index_options, table_properties
-from hudilab.errors import TableError
 from hudilab.paths import TableLocation
 from hudilab.table import ENCODED, TableSpec
 
@@ -37,24 +36,6 @@ def rewrite_table(spark: SparkSession, spec: TableSpec, location: TableLocation)
     options |= {ENCODED: properties.get(ENCODED, "false")}
     rows.write.format("hudi").options(**options).mode("append").save(location.table)
     return spark.read.format("hudi").load(location.table).count()
-
-
-def check_can_index(spark: SparkSession, table: str) -> None:
-    """Raise TableError if a CREATE INDEX now would create an empty index.
-
-    In Hudi 1.2, the second CREATE INDEX without a commit in between can create an empty index.
-    Queries that use it return no rows and no error.
-    """
-    meta = Commits(spark, table).await_clock()
-    if meta is None:
-        return
-    newest = meta.getActiveTimeline().filterCompletedInstants().lastInstant()
-    if newest.isPresent() and str(newest.get().getAction()) == "indexing":
-        raise TableError(
-            f"{table} has had no commit since its last CREATE INDEX: Hudi 1.2 would leave the "
-            "next index without entries, and queries on it would return no rows",
-            "write a batch, then run CREATE INDEX",
-        )
 
 
 def foreign_groups(groups: Iterable[str], buckets: int) -> list[str]:

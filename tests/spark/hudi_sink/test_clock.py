@@ -29,7 +29,7 @@ from hudi_inspect import inspect
 from hudi_sink import commits
 from hudi_sink.async_services import StreamServices
 from hudi_sink.commits import Commits
-from hudi_sink.repairs import check_can_index, rewrite_table
+from hudi_sink.repairs import rewrite_table
 from hudi_sink.rewind import Rewind
 from hudi_sink.savepoints import Savepoints
 from hudi_sink.services import TableServices
@@ -145,7 +145,6 @@ def test_every_write_is_refused_before_it_changes_anything(
         "savepoint": lambda: savepoints.create("late"),
         "savepoint --delete": lambda: savepoints.delete(first),
         "rewrite": lambda: rewrite_table(spark, spec, location),
-        "index": lambda: check_can_index(spark, location.table),
         "plans of a dead driver": lambda: services.take_over(spec.write_options()),
     }
     if spec.logs():
