@@ -1,4 +1,4 @@
-"""A Spark session that runs functions for `Release`, one for each line of JSON on its input.
+"""A Spark session that runs functions for `OtherSpark`, one for each line of JSON on its input.
 
 It answers each with a line, and ends with the notebook's process. Java, too, writes to what was the
 standard output.
@@ -19,7 +19,7 @@ def main() -> None:
     """Open the session, and answer until the input ends."""
     answers = os.fdopen(os.dup(1), "w")  # Java, too, writes to descriptor 1
     os.dup2(2, 1)
-    builder = SparkSession.builder.appName("another_release")
+    builder = SparkSession.builder.appName("other_spark")
     for name, value in json.loads(sys.argv[1]).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
