@@ -13,6 +13,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import IO, Any, cast
 
+import pandas as pd
+
 from hudilab.errors import SessionError, root_cause
 from hudilab_lessons.faults import without_session
 from hudilab_spark.conf import MEMORY
@@ -95,14 +97,31 @@ class OtherSpark:
             raise SessionError(f"{self._title}: {root_cause(error)}")
         return result
 
-    def close(self) -> None:
-        """End the session and its process."""
+    def sql(self, query: str) -> pd.DataFrame:
+        """Return the rows of an SQL query; values that JSON lacks are texts.
+
+        Raises:
+            SessionError: The query failed, or the process has ended.
+        """
+        columns, rows = self.run(_rows, query=query)
+        return pd.DataFrame(rows, columns=columns)
+
+    def close(self) -> int:
+        """End the session and its process; return the process's id."""
         with suppress(OSError):  # the process has ended
             self._to.close()
         self._process.wait()
         self._from.close()
         self._errors.close()
         self._folder.cleanup()
+        return self._process.pid
+
+
+def _rows(spark: Any, query: str) -> Any:
+    found = spark.sql(query)
+    plain = (bool, float, int, str, type(None))
+    rows = [[v if isinstance(v, plain) else str(v) for v in row] for row in found.collect()]
+    return found.columns, rows
 
 
 def _environment() -> dict[str, str]:
