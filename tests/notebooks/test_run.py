@@ -61,8 +61,9 @@ def odd_home(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("name", sorted(set(NOTEBOOKS) - TOGETHER - ON_CLUSTER))
 def test_a_notebook_runs_alone(odd_home: Path, name: str) -> None:
     done = hudilab(odd_home, "run", name, "--exercises", "--out", "out dir")
-    if name.startswith("35"):  # Hudi's upgrade loses the commits of a table in such a folder
-        assert "has a blank, # or %, set another HUDILAB_HOME" in done.stderr
+    # Hudi's upgrade loses the commits of a table in such a folder; its catalog doesn't find one.
+    if name.startswith(("35", "36")):
+        assert "has a blank, # or %" in done.stderr
         return
     assert done.returncode == 0, done.stderr[-2000:]
     (log,) = re.findall(rf"^{name}\.ipynb: log (.+)$", done.stdout, re.MULTILINE)
