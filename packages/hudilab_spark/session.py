@@ -24,7 +24,6 @@ from pyspark.sql import SparkSession
 from hudilab.errors import JavaError, SessionError
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
-from hudilab.table import METADATA
 from hudilab_spark.conf import (
     MEMORY,
     METASTORE_GROUP,
@@ -121,10 +120,11 @@ def _choose_metadata_table(jvm: Any, settings: Settings) -> None:
 
     Hudi 1.2 never closes its connection after it reads a log block of that table on S3.
     """
+    enable = "hoodie.metadata.enable"
     hudi = jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
     hudi.refreshGlobalProps()  # without what a former session of this JVM has added
-    if not settings.is_local and not hudi.getGlobalProps().containsKey(METADATA):
-        hudi.addToGlobalProps(METADATA, "false")
+    if not settings.is_local and not hudi.getGlobalProps().containsKey(enable):
+        hudi.addToGlobalProps(enable, "false")
 
 
 def close_session(spark: SparkSession) -> None:
