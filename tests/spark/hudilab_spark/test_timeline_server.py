@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
@@ -61,14 +62,16 @@ def test_a_plain_write_lets_any_program_delete_a_folder(
     def delete(port: int) -> None:
         query = urlencode({"markerdirpath": str(folder)})
         request = Request(f"http://127.0.0.1:{port}{DELETES}?{query}", method="POST")
-        with urlopen(request, timeout=30) as answer:
+        # The server of the metadata table's own writes answers 404: those write no such markers.
+        with suppress(HTTPError), urlopen(request, timeout=30) as answer:
             answers.append(answer.read())
 
     options = readings_table(record_key=("reading_id",)).write_options()
     with watched(spark, delete) as ports:
         rows = sensor_readings(spark, 60, **SIZES)
         rows.write.format("hudi").options(**options).save(str(tmp_path / "table"))
-    assert (len(ports), answers) == (1, [b"true"])
+    assert ports
+    assert answers == [b"true"]
     assert not folder.exists()
 
 
