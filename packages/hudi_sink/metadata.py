@@ -54,16 +54,17 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
     return options
 
 
-def first_options(table: str) -> dict[str, str]:
+def first_options(table: str, *, shared: bool = False) -> dict[str, str]:
     """Return write options of the sink for a new table, which those of the spec replace.
 
     Hudi's timeline server listens on all addresses, and deletes any folder for any program. The
     sink's few tasks need no server for markers and file views. With streaming writes, a resumed
     stream fails for two minutes if its driver died while it compacted the metadata table. On S3,
-    Hudi 1.2 leaves connections open when it reads a metadata table.
+    Hudi 1.2 leaves connections open when it reads a metadata table. If two streams share a new
+    table, queries through a metadata table that both begin can miss rows.
     """
     options = {SERVER: "false", "hoodie.write.markers.type": "DIRECT", STREAMED: "false"}
-    return options | ({METADATA: "false"} if table.startswith("s3a:") else {})
+    return options | ({METADATA: "false"} if shared or table.startswith("s3a:") else {})
 
 
 def _text(value: bool) -> str:

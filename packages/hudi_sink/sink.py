@@ -136,7 +136,8 @@ class ExactlyOnceSink:
             is_mine=self._fence.is_mine,
         )
         self._options = overlap_options(location.table, spark.sparkContext.defaultParallelism)
-        self._options |= closing_options(location.table) | first_options(location.table)
+        self._options |= closing_options(location.table)
+        self._options |= first_options(location.table, shared=shared)
         self._options |= spec.write_options(extra)
         self._options |= self._services.lock
         self._combines = upserts and COMBINE not in self._options

@@ -292,6 +292,7 @@ def test_the_sink_starts_no_server_and_makes_no_metadata_table_on_s3() -> None:
     local, remote = first_options("file:///w/lab/t"), first_options("s3a://b/t")
     assert local["hoodie.embed.timeline.server"] == "false"
     assert remote == local | {"hoodie.metadata.enable": "false"}
+    assert first_options("file:///w/lab/t", shared=True) == remote
 
 
 def test_a_bucket_is_in_the_name_of_its_file_groups() -> None:
