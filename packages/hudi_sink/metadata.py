@@ -46,8 +46,8 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
     options = {METADATA: "true", STREAMED: "false"}
     options |= {names[part]: "true" for part in partitions if part in names}
     # Without statistics, queries through an index of SQL return no rows.
-    options[COLUMN_STATS] = _text(in_sql or "column_stats" in partitions)
-    options[PARTITION_STATS] = _text("partition_stats" in partitions)
+    options[COLUMN_STATS] = str(in_sql or "column_stats" in partitions).lower()
+    options[PARTITION_STATS] = str("partition_stats" in partitions).lower()
     if in_sql:
         # Without the server, an update of such an index can fail with a NullPointerException.
         options[SERVER] = "true"
@@ -65,10 +65,6 @@ def first_options(table: str, *, shared: bool = False) -> dict[str, str]:
     """
     options = {SERVER: "false", "hoodie.write.markers.type": "DIRECT", STREAMED: "false"}
     return options | ({METADATA: "false"} if shared or table.startswith("s3a:") else {})
-
-
-def _text(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def leaks_connections(table: str, options: Mapping[str, str]) -> bool:

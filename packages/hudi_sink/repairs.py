@@ -12,7 +12,7 @@ from hudi_sink.rows import newest_rows
 from hudi_sink.schema import without_meta
 from hudi_sink.table_files import table_index_options, table_properties
 from hudilab.paths import TableLocation
-from hudilab.table import ENCODED, TableSpec
+from hudilab.table import ENCODED, METADATA, TableSpec
 
 
 def rewrite_table(spark: SparkSession, spec: TableSpec, location: TableLocation) -> int:
@@ -32,7 +32,8 @@ def rewrite_table(spark: SparkSession, spec: TableSpec, location: TableLocation)
     properties = table_properties(spark, location.table)
     options = first_options(location.table) | spec.write_options()
     options |= spec.options_for(dict(rows.dtypes)) | operation
-    options |= table_index_options(spark, location.table, properties)
+    adds = options.get(METADATA) == "true"
+    options |= table_index_options(spark, location.table, properties, adds=adds)
     options |= {ENCODED: properties.get(ENCODED, "false")}
     rows.write.format("hudi").options(**options).mode("append").save(location.table)
     return spark.read.format("hudi").load(location.table).count()

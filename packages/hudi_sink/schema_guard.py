@@ -60,7 +60,7 @@ class SchemaGuard:
         """Prepare the checks of batches with these write options."""
         self._spark, self._spec, self._table, self._commits = spark, spec, table, commits
         self._fills, self._append = options.get(FILLS) == "true", ""
-        self._gets_metadata = options.get(METADATA) == "true"
+        self._adds_metadata = options.get(METADATA) == "true"
         self._upgrades = options.get(UPGRADE, "true") == "true"
         if options[f"{WRITE}operation"] != "upsert":
             self._append = LOAD if spec.operation == "upsert" else spec.operation
@@ -108,9 +108,9 @@ class SchemaGuard:
         if not (properties := self._commits.properties()):
             return Layout({}, True, self._spec.merge_mode == COMMIT_TIME)
         encoded = properties.get(ENCODED) == "true"
-        options = table_index_options(self._spark, self._table, properties)
-        if self._gets_metadata and options[METADATA] == "false":
-            options = {}  # this write adds the metadata table
+        options = table_index_options(
+            self._spark, self._table, properties, adds=self._adds_metadata
+        )
         if self._spec.partition:
             options |= {ENCODED: str(encoded).lower()}
         return Layout(options, encoded, properties.get("hoodie.record.merge.mode") == COMMIT_TIME)

@@ -38,10 +38,16 @@ def check_upgrade(spark: SparkSession, table: str, properties: Mapping[str, str]
 
 
 def table_index_options(
-    spark: SparkSession, table: str, properties: Mapping[str, str]
+    spark: SparkSession, table: str, properties: Mapping[str, str], *, adds: bool = False
 ) -> dict[str, str]:
-    """Return `index_options` of a table with these properties."""
+    """Return `index_options` of a table with these properties.
+
+    Args:
+        adds: The write adds a metadata table if the table has none.
+    """
     options, file = index_options(properties), f"{table}/.hoodie/.index_defs/index.json"
-    if options[METADATA] == "true" and exists(spark, file):
+    if options[METADATA] == "false":
+        return {} if adds else options
+    if exists(spark, file):
         return index_options(properties, read_text(spark, file))
     return options

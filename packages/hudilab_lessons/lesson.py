@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.getipython import get_ipython
-from IPython.display import display
+from IPython.display import Pretty, display
 from matplotlib import get_backend, rcParams
 from matplotlib.rcsetup import cycler
 from pyspark.sql import DataFrame, SparkSession
@@ -245,25 +245,15 @@ def show_sections(notebook: Path) -> None:
         if cell["cell_type"] == "markdown" and text.startswith("## "):
             titles.append(text.splitlines()[0].removeprefix("## "))
         section_of[cell.get("id")] = len(titles) - 1
-    began, line = time.monotonic(), display(_Line(""), display_id=True)
+    began, line = time.monotonic(), display(Pretty(""), display_id=True)
 
     def update(cell: Any) -> None:
         if section := section_of.get(cell.cell_id, 0):
             seconds = f"{time.monotonic() - began:.0f} s after the start"
             where = f"section {section} of {len(titles) - 1}"
-            line.update(_Line(f"{where}: {titles[section]}, {seconds}"))
+            line.update(Pretty(f"{where}: {titles[section]}, {seconds}"))
 
     shell.events.register("pre_run_cell", update)
-
-
-class _Line:
-    """Text that a notebook shows without quotes."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text
 
 
 def _text(name: str, value: Any) -> str:

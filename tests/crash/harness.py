@@ -351,13 +351,9 @@ def _what(key: str) -> str:
         return "marker"
     if "/.hoodie" in key:
         return name
-    return (
-        "log file"
-        if ".log." in name
-        else "base file"
-        if name.endswith(("parquet", "hfile"))
-        else name
-    )
+    if ".log." in name:
+        return "log file"
+    return "base file" if name.endswith(("parquet", "hfile")) else name
 
 
 # --- recording

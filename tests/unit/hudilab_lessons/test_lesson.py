@@ -51,7 +51,7 @@ def test_a_running_notebook_shows_its_section(
     notebook = tmp_path / "lesson.ipynb"
     nbformat.write(new_notebook(cells=cells), notebook)
     shown: list[str] = []
-    handle = SimpleNamespace(update=lambda line: shown.append(repr(line).partition(", ")[0]))
+    handle = SimpleNamespace(update=lambda line: shown.append(line.data.partition(", ")[0]))
     monkeypatch.setattr(lesson, "display", lambda *_, **__: handle)
     before = list(shell.events.callbacks["pre_run_cell"])
     lesson.show_sections(notebook)
