@@ -22,8 +22,9 @@ from hudi_sink.metadata import (
 )
 from hudi_sink.repairs import foreign_groups
 from hudi_sink.service_schedule import service_options
+from hudi_sink.table_files import table_index_options
 from hudilab.errors import TableError
-from hudilab.table import TableSpec
+from hudilab.table import METADATA, TableSpec
 
 CASES = read_cases(__file__)
 SPEC = TableSpec(
@@ -279,6 +280,12 @@ def test_a_table_keeps_the_indexes_it_has() -> None:
     )
     each = {"hoodie.metadata.record.level.index.enable": "true"}
     assert index_options(indexes, definition) == everything | each
+
+
+@pytest.mark.parametrize(("adds", "options"), [(False, {METADATA: "false"}), (True, {})])
+def test_a_write_adds_a_metadata_table_only_if_it_asks(adds: bool, options: dict[str, str]) -> None:
+    spark = cast("Any", None)  # a table without a metadata table has no index to read
+    assert table_index_options(spark, "file:///w/t", {}, adds=adds) == options
 
 
 @pytest.mark.parametrize("index", ["secondary_index_by_name", "expr_index_by_day"])
