@@ -28,7 +28,7 @@ NOTEBOOKS = (
     "01_generate_data",
     "02_write_hudi_stream",
     "03_inspect_table",
-    "13_merge_on_read",
+    "11_merge_on_read",
     "41_exam",
 )
 

@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 from hudilab_spark.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
-CELLS = nbformat.read(PROJECT / "notebooks" / "10_exactly_once.ipynb", as_version=4).cells
+CELLS = nbformat.read(PROJECT / "notebooks" / "16_exactly_once.ipynb", as_version=4).cells
 CODE = [cell for cell in CELLS if cell.cell_type == "code"]
 PATIENCE = 300
 SIZES = {"rows": 40, "batches": 4, "sensors": 1}

@@ -22,10 +22,10 @@ SECRET = "canary-4711-secret"
 TOGETHER = {"02_write_hudi_stream", "03_inspect_table"}
 # Those that run with their exercises on a cluster, in tests/services/test_cluster_jobs.py.
 ON_CLUSTER = {
-    "11_update_delete_merge",
-    "13_merge_on_read",
-    "14_table_services",
-    "16_indexes",
+    "10_update_delete_merge",
+    "11_merge_on_read",
+    "13_table_services",
+    "12_indexes",
     "20_kafka_stock_prices",
     "32_change_a_stream",
     "33_crash_and_repair",

@@ -1,4 +1,4 @@
-"""The statements that the two table types answer differently, as lesson 12 lists them.
+"""The statements that the two table types answer differently, as lesson 14 lists them.
 
 An update of Hudi that changes one of them must change the lesson.
 """
