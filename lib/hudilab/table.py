@@ -624,8 +624,9 @@ OPTIONS = (
     ),
     Option(
         PARTITION_STATS,
-        _tuned("false"),
-        "No smallest and greatest value of each partition's columns.",
+        lambda spec: _if(spec.tuned or spec.index == "RECORD_LEVEL_INDEX", "false"),
+        "No smallest and greatest value of each partition's columns; with the record index of "
+        "partitions, a write of them fails without Hudi's timeline server.",
     ),
     Option(
         "hoodie.clean.max.commits",

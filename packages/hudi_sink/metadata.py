@@ -37,8 +37,9 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
         return {METADATA: "false"}
     indexes = json.loads(definitions or "{}").get("indexDefinitions", {})
     record = indexes.get("record_index", {}).get("indexOptions", {})
-    scope = "" if record.get("isPartitioned") == "true" else "global."
+    partitioned = record.get("isPartitioned") == "true"
     in_sql = any(part.startswith(("secondary_index_", "expr_index_")) for part in partitions)
+    scope = "" if partitioned else "global."
     names = {
         "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
         "record_index": f"hoodie.metadata.{scope}record.level.index.enable",
@@ -48,7 +49,7 @@ def index_options(properties: Mapping[str, str], definitions: str = "") -> dict[
     # Without statistics, queries through an index of SQL return no rows.
     options[COLUMN_STATS] = str(in_sql or "column_stats" in partitions).lower()
     options[PARTITION_STATS] = str("partition_stats" in partitions).lower()
-    if in_sql:
+    if in_sql or (partitioned and "partition_stats" in partitions):
         # Without the server, an update of such an index can fail with a NullPointerException.
         options[SERVER] = "true"
     return options

@@ -279,7 +279,10 @@ def test_a_table_keeps_the_indexes_it_has() -> None:
         '{"indexDefinitions": {"record_index": {"indexOptions": {"isPartitioned": "true"}}}}'
     )
     each = {"hoodie.metadata.record.level.index.enable": "true"}
+    each |= {"hoodie.embed.timeline.server": "true"}  # needed with statistics of partitions
     assert index_options(indexes, definition) == everything | each
+    without = {PARTITIONS: "column_stats,files,record_index"}
+    assert "hoodie.embed.timeline.server" not in index_options(without, definition)
 
 
 @pytest.mark.parametrize(("adds", "options"), [(False, {METADATA: "false"}), (True, {})])
