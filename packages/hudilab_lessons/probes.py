@@ -250,8 +250,36 @@ def reported(spark: SparkSession, path: str) -> pd.DataFrame:
     return pd.DataFrame(json.loads(fetched(spark, f"/api/v1/applications/{application}/{path}")))
 
 
+def jobs_of(spark: SparkSession, action: Callable[[], object]) -> pd.DataFrame:
+    """Call `action`, and return a row for each Spark job that ran meanwhile, in order.
+
+    Columns: step (what Hudi says that the job does, without classes, tables and paths), stages
+    (their IDs), tasks (without those of skipped stages), seconds.
+    """
+    before = reported(spark, "jobs").get("jobId", ())
+    action()
+    jobs = reported(spark, "jobs").sort_values("jobId")
+    jobs = jobs[~jobs["jobId"].isin(before)]
+    steps = jobs["description"].str.extract(r"^\w+:(.*?)(?:: ?\S+| \w+:/.*)?$", expand=False)
+    begin, end = (
+        pd.to_datetime(jobs[column].str.removesuffix("GMT"))
+        for column in ("submissionTime", "completionTime")
+    )
+    return pd.DataFrame(
+        {
+            "step": steps.fillna("(no description)"),
+            "stages": jobs["stageIds"],
+            "tasks": jobs["numTasks"] - jobs["numSkippedTasks"],
+            "seconds": (end - begin).dt.total_seconds(),
+        }
+    ).reset_index(drop=True)
+
+
 def tasks_of(spark: SparkSession, stages: Iterable[int]) -> pd.DataFrame:
-    """Return a row for each task of some stages: stage, executor, started, ended."""
+    """Return a row for each task of some stages: stage, executor, started, ended, records.
+
+    The records are those that the task read from a shuffle.
+    """
     frames = []
     for stage in stages:
         tasks = reported(spark, f"stages/{stage}/0/taskList")
@@ -259,8 +287,9 @@ def tasks_of(spark: SparkSession, stages: Iterable[int]) -> pd.DataFrame:
             continue
         started = pd.to_datetime(tasks["launchTime"].str.removesuffix("GMT"))
         ended = started + pd.to_timedelta(tasks["duration"], unit="ms")
+        records = [task["shuffleReadMetrics"]["recordsRead"] for task in tasks["taskMetrics"]]
         columns = {"stage": stage, "executor": tasks["executorId"], "started": started}
-        frames.append(pd.DataFrame(columns | {"ended": ended}))
+        frames.append(pd.DataFrame(columns | {"ended": ended, "records": records}))
     return pd.concat(frames, ignore_index=True)
 
 
