@@ -12,10 +12,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -27,6 +26,9 @@ from hudi_sink.files import delete_tree, file_system, write_text
 from hudilab.errors import LabError, WaitError, root_cause
 from hudilab.paths import TableLocation
 from hudilab_lessons.timeline import INSTANT, instants
+
+if TYPE_CHECKING:
+    from hudilab_lessons.lesson import Lab
 
 # Variables of a session that a separate program must not inherit.
 SESSION = ("PYSPARK_", "HUDILAB_LOG_FILE")
@@ -87,19 +89,6 @@ def shorten(error: Exception | None, location: TableLocation) -> str:
     return INSTANT.sub("<instant>", text)
 
 
-def set_ahead(spark: SparkSession, table: str, *, hours: int) -> None:
-    """Rename the instants of a timeline as if the writer's clock had been `hours` ahead."""
-    fs, folder = file_system(spark, f"{table}/.hoodie/timeline")
-
-    def later(instant: re.Match[str]) -> str:
-        moment = datetime.strptime(instant[0], "%Y%m%d%H%M%S%f") + timedelta(hours=hours)
-        return f"{moment:%Y%m%d%H%M%S%f}"[:17]
-
-    for status in fs.listStatus(folder):
-        path = status.getPath()
-        fs.rename(path, path.getParent().suffix("/" + re.sub(r"\d{17}", later, path.getName())))
-
-
 def leave_lock(spark: SparkSession, table: str, minutes: int) -> None:
     """Create the lock file of a dead writer, `minutes` old."""
     fs, path = file_system(spark, f"{table}/.hoodie/lock")
@@ -114,34 +103,23 @@ def copy_pair(spark: SparkSession, location: TableLocation, to: TableLocation) -
 
 
 def damages(
-    spark: SparkSession, batch: int, early: TableLocation, other: TableLocation
+    spark: SparkSession, batch: int, early: TableLocation
 ) -> dict[str, Callable[[TableLocation], object]]:
-    """Return ten functions by name that damage a table or its checkpoint.
+    """Return functions by name that damage a table or its checkpoint.
 
     Args:
         batch: The newest batch of the table and checkpoint, called k in the names.
         early: A backup that is some batches older.
-        other: Another table and its checkpoint.
     """
-
-    def remove(uri: str) -> bool:
-        return delete_tree(spark, uri)
-
     note, plan = f"commits/{batch}", f"offsets/{batch}"
     return {
-        "commits/k removed": lambda pair: remove(f"{pair.checkpoint}/{note}"),
+        "commits/k removed": lambda pair: delete_tree(spark, f"{pair.checkpoint}/{note}"),
         "commits/k emptied": lambda pair: write_text(spark, f"{pair.checkpoint}/{note}", ""),
-        "offsets/k emptied": lambda pair: write_text(spark, f"{pair.checkpoint}/{plan}", ""),
         "offsets/k garbage": lambda pair: write_text(
             spark, f"{pair.checkpoint}/{plan}", "v1 garbage"
         ),
-        "metadata removed": lambda pair: remove(f"{pair.checkpoint}/metadata"),
-        "checkpoint lost": lambda pair: remove(pair.checkpoint),
+        "checkpoint lost": lambda pair: delete_tree(spark, pair.checkpoint),
         "checkpoint set back": lambda pair: copy_tree(spark, early.checkpoint, pair.checkpoint),
-        "checkpoint of another table": lambda pair: copy_tree(
-            spark, other.checkpoint, pair.checkpoint
-        ),
-        "table lost": lambda pair: remove(pair.table),
         "table set back": lambda pair: copy_tree(spark, early.table, pair.table),
     }
 
@@ -214,21 +192,21 @@ class SlowWrite:
 
 
 def compare(wanted: DataFrame, table: str) -> dict[str, int]:
-    """Return the numbers of a table's rows, and of lost and duplicated rows.
+    """Return the numbers of a table's rows, and of lost and unexpected rows.
 
-    An unexpected row counts as a duplicate.
+    A row is unexpected if the table contains it more often than `wanted`.
     """
     stored = wanted.sparkSession.read.format("hudi").load(table).select(wanted.columns)
     signed = wanted.withColumn("n", F.lit(1)).union(stored.withColumn("n", F.lit(-1)))
     differing = signed.groupBy(wanted.columns).agg(F.sum("n").alias("n"))
     more, fewer = (F.greatest(F.lit(sign) * F.col("n"), F.lit(0)) for sign in (1, -1))
     sums = differing.select(F.sum(more), F.sum(fewer)).first()
-    lost, twice = (int(value or 0) for value in sums or (0, 0))
-    return {"rows": wanted.count() - lost + twice, "lost": lost, "twice": twice}
+    lost, unexpected = (int(value or 0) for value in sums or (0, 0))
+    return {"rows": wanted.count() - lost + unexpected, "lost": lost, "unexpected": unexpected}
 
 
 def summary(counted: Mapping[str, int]) -> str:
-    """Return the numbers of `compare` as a text: "600 rows, 0 lost, 0 twice"."""
+    """Return the numbers of `compare` as a text: "600 rows, 0 lost, 0 unexpected"."""
     return ", ".join(f"{count} {what}" for what, count in counted.items())
 
 
@@ -294,6 +272,37 @@ def kill_when(condition: Callable[[], bool], program: str, job: Mapping[str, Any
             if running.poll() is None:
                 os.killpg(running.pid, signal.SIGKILL)
             running.wait()
+
+
+def kill_driver(
+    lab: Lab,
+    location: TableLocation,
+    rows_per_batch: int,
+    *,
+    within: int | None = None,
+    after: int | None = None,
+) -> None:
+    """Run the stream of lesson 33 in a separate program, and kill -9 it at a moment.
+
+    Args:
+        within: The number of the batch that is half written at that moment.
+        after: The number of the batch that Hudi has committed and Spark hasn't recorded.
+
+    Raises:
+        WaitError: The program ended, or the moment never came.
+    """
+
+    def is_the_moment() -> bool:
+        timeline = states(lab.spark, location.table)
+        if after is not None:
+            return timeline.count("commit completed") == after + 1
+        begun = timeline.count("commit completed") == within and "commit inflight" in timeline
+        return begun and bool(lab.files(f"{location.table}/.hoodie/.temp"))
+
+    sizes = {name: lab.sizes[name] for name in ("rows", "sensors", "seed")}
+    job = {"in": within, "after": after, "runtime": lab.settings.runtime, "source": lab.sizes}
+    stream = {"rows_per_batch": rows_per_batch} | sizes
+    kill_when(is_the_moment, VICTIM, job | {"location": vars(location), "stream": stream})
 
 
 def run_pipeline(runtime: str, run_id: str, keys: Mapping[str, str], *options: str) -> list[str]:

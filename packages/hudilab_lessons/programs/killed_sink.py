@@ -26,7 +26,7 @@ def main() -> None:
     job = json.load(sys.stdin)
     spark = open_session(load_settings(job["runtime"]), app="faults_victim")
     location = TableLocation(**job["location"])
-    spec, batches = readings_table(name=location.name), job["source"]["batches"]
+    spec, batches = readings_table(name="faults"), job["source"]["batches"]
     # Without a sort mode, a sink on S3 reads all rows before its first write.
     extra = {"hoodie.bulkinsert.sort.mode": "NONE"}
     sink = ExactlyOnceSink(spark, spec, location, job["source"], batches, extra=extra)

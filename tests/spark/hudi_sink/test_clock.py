@@ -77,7 +77,7 @@ def finish(spark: SparkSession, spec: TableSpec, location: TableLocation) -> Non
     """Write the rest, and look for each row."""
     write = sink_of(spark, spec, location).write_batch
     drain(start(spark, location, write), batches=BATCHES, deadline=120)
-    exact = {"rows": ROWS, "lost": 0, "twice": 0}
+    exact = {"rows": ROWS, "lost": 0, "unexpected": 0}
     assert compare(sensor_readings(spark, ROWS, **SIZES), location.table) == exact
 
 
@@ -196,7 +196,7 @@ def test_rows_that_no_reader_sees_are_found(
         patch.setattr(Commits, "await_clock", Commits.meta)
         write = sink_of(spark, spec, location).write_batch
         drain(start(spark, location, write, once=True), deadline=120)
-    lost = {"rows": WRITTEN * PER_BATCH, "lost": PER_BATCH, "twice": 0}
+    lost = {"rows": WRITTEN * PER_BATCH, "lost": PER_BATCH, "unexpected": 0}
     assert compare(rows, location.table) == lost
     set_ahead(location.table, -HOUR)  # an hour later
     assert compare(rows, location.table) == lost

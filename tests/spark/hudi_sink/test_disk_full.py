@@ -76,12 +76,12 @@ def test_a_full_disk_loses_nothing(
         assert rows % PER_BATCH == 0
         assert 0 < rows < SOURCE["rows"]
         written = sensor_readings(spark, rows, **SIZES)
-        assert compare(written, location.table) == {"rows": rows, "lost": 0, "twice": 0}
+        assert compare(written, location.table) == {"rows": rows, "lost": 0, "unexpected": 0}
     filler.unlink(missing_ok=True)
     assert mount("-o", "remount", "64", disk) == 0
     run(spark, spec, location)
     everything = sensor_readings(spark, SOURCE["rows"], **SIZES)
-    wanted = {"rows": SOURCE["rows"], "lost": 0, "twice": 0}
+    wanted = {"rows": SOURCE["rows"], "lost": 0, "unexpected": 0}
     assert compare(everything, location.table) == wanted
 
 

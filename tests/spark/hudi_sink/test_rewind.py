@@ -121,7 +121,11 @@ def assert_refills(spark: SparkSession, spec: TableSpec, location: TableLocation
     """The stream resumes, writes each batch once more, and the table is the generator's."""
     drain(start(spark, spec, location), batches=BATCHES, deadline=120)
     wanted = sensor_readings(spark, BATCHES * PER_BATCH, **SIZES)
-    assert compare(wanted, location.table) == {"rows": BATCHES * PER_BATCH, "lost": 0, "twice": 0}
+    assert compare(wanted, location.table) == {
+        "rows": BATCHES * PER_BATCH,
+        "lost": 0,
+        "unexpected": 0,
+    }
     stamps = [
         commit.metadata.batch
         for commit in Commits(spark, location.table).newest_first()

@@ -113,4 +113,4 @@ def test_an_error_is_shortened_to_what_each_run_reports() -> None:
 
 
 def test_a_comparison_as_text() -> None:
-    assert summary({"rows": 600, "lost": 0, "twice": 1}) == "600 rows, 0 lost, 1 twice"
+    assert summary({"rows": 600, "lost": 0, "unexpected": 1}) == "600 rows, 0 lost, 1 unexpected"
