@@ -1,8 +1,8 @@
 """Compare a table's newest instant with the clock, because Hudi derives instants from the time.
 
 If the clock was ahead and is then corrected, the next commit gets an earlier instant than existing
-commits. Hudi completes it, but its file slices aren't the newest of their file groups, so no reader
-ever returns the rows. No setting of Hudi 1.2 prevents that: its only time generator
+commits. Hudi completes it, but its slices aren't the newest of existing file groups, so no query
+returns their rows. Rows in new file groups are missing from incremental queries. No setting of Hudi 1.2 prevents that: its only time generator
 (`hoodie.time.generator.type`, WAIT_TO_ADJUST_SKEW) reads the clock and sleeps for
 `hoodie.time.generator.max_expected_clock_skew_ms` (200), without a look at the timeline. Within a
 JVM instants do increase: Hudi waits until the clock has passed the last instant, even for an hour.
@@ -41,7 +41,7 @@ def clock_behind(table: str, newest: str, now: str, zone: str) -> TableError:
     shown = _shown(newest)
     return TableError(
         f"the clock is behind the table {table}: the newest instant is {shown}, but the clock "
-        f"shows {_shown(now)} ({zone} time), so no reader would ever see the rows of this write",
+        f"shows {_shown(now)} ({zone} time), so readers would miss rows of this write",
         f"set the clock if it is wrong, else start again after {shown}",
     )
 

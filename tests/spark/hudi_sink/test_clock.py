@@ -1,4 +1,4 @@
-"""A clock that was ahead and is set right: nothing is written whose rows no reader would see."""
+"""A clock that was ahead and is set right: nothing is written whose rows readers would miss."""
 
 from __future__ import annotations
 
