@@ -2,10 +2,11 @@
 
 If the clock was ahead and is then corrected, the next commit gets an earlier instant than existing
 commits. Hudi completes it, but its slices aren't the newest of existing file groups, so no query
-returns their rows. Rows in new file groups are missing from incremental queries. No setting of Hudi 1.2 prevents that: its only time generator
-(`hoodie.time.generator.type`, WAIT_TO_ADJUST_SKEW) reads the clock and sleeps for
-`hoodie.time.generator.max_expected_clock_skew_ms` (200), without a look at the timeline. Within a
-JVM instants do increase: Hudi waits until the clock has passed the last instant, even for an hour.
+returns their rows. Rows in new file groups are missing from incremental queries. No setting of Hudi
+1.2 prevents that: its only time generator (`hoodie.time.generator.type`, WAIT_TO_ADJUST_SKEW) reads
+the clock and sleeps for `hoodie.time.generator.max_expected_clock_skew_ms` (200), without a look at
+the timeline. Within a JVM instants do increase: Hudi waits until the clock has passed the last
+instant, even for an hour.
 """
 
 from __future__ import annotations
