@@ -81,6 +81,7 @@ def shorten(error: Exception | None, location: TableLocation) -> str:
     if error is None:
         return ""
     text = error.problem if isinstance(error, LabError) else root_cause(str(error))
+    text = re.sub(r"^\[STREAM_FAILED\] Query .* terminated with exception: ", "", text)
     text = text.replace("file:///", "file:/")
     for uri, name in ((location.table, "<table>"), (location.checkpoint, "<checkpoint>")):
         path = uri.replace("file:///", "file:/")

@@ -77,7 +77,7 @@ def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
 
 def timelines(frames: Mapping[str, pd.DataFrame]) -> Figure:
     """Draw timelines below each other with one time axis, each under its title: see `timeline`."""
-    height = 0.6 + 1.2 * len(frames)
+    height = 0.6 + 1.15 * len(frames)
     figure, rows = plt.subplots(
         len(frames), 1, sharex=True, squeeze=False, figsize=(9, height), layout="constrained"
     )

@@ -110,6 +110,8 @@ def test_an_error_is_shortened_to_what_each_run_reports() -> None:
     caused = PySparkException(f"stopped\nCaused by: java.io.IOException: {text} one in file:///w/c")
     assert shorten(caused, location) == f"java.io.IOException: {short}"
     assert shorten(None, location) == ""
+    ended = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: a file is damaged"
+    assert shorten(PySparkException(ended), location) == "a file is damaged"
 
 
 def test_a_comparison_as_text() -> None:
