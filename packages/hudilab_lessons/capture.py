@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 TIMEOUT = 60.0  # seconds
 VICTIM = "hudilab_lessons.programs.killed_stream"
+# What the lesson's stream consists of.
+FUNCTIONS = ("upsert", "stored", "parsed", "write_batch", "run_stream")
+VALUES = ("CHANGES", "ROWS", "tables", "paths", "keys", "options", "source", "checkpoint")
 
 
 def source_name(run_id: str) -> str:
@@ -151,14 +154,14 @@ def kill_stream(lab: Lab, names: Mapping[str, Any], first: str) -> None:
     """Run a lesson's stream in a separate program, and kill it after its first write to a table.
 
     Args:
-        names: the stream's functions, including `run` and `save`, and values by name.
+        names: a namespace with the stream's `FUNCTIONS` and `VALUES`, such as `globals()`.
         first: the path of the table.
 
     Raises:
         WaitError: the program ends before the kill.
     """
-    functions = [inspect.getsource(value) for value in names.values() if callable(value)]
-    values = {name: value for name, value in names.items() if not callable(value)}
+    functions = [inspect.getsource(names[name]) for name in FUNCTIONS]
+    values = {name: names[name] for name in VALUES}
     job = {"runtime": lab.settings.runtime, "first": first, "values": values}
     before = _commits(lab, first)
     with tempfile.TemporaryDirectory() as folder:

@@ -69,7 +69,7 @@ def timeline(ax: Axes, instants: pd.DataFrame) -> Axes:
             ax.plot(row.completed, level, "o", color=colour)
     ax.set_yticks(range(len(actions)), actions)
     ax.set_ylim(len(actions) - 0.4, -0.6)
-    _seconds_below(ax, 2, 9)
+    _seconds_below(ax)
     ax.set(xlabel="UTC", title="Hudi timeline: requested (hollow) to completed (full)")
     ax.grid(axis="x", alpha=0.3)
     return ax
@@ -142,7 +142,7 @@ def slices(ax: Axes, slices: pd.DataFrame) -> Axes:
         ax.plot([], [], "s", color=colour, label=label)
     ax.set_yticks(range(len(groups)), _lettered(groups))
     ax.invert_yaxis()
-    _seconds_below(ax, 2, 9)
+    _seconds_below(ax)
     ax.set(xlabel="UTC", title="Slices of each file group")
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), fontsize="small")
     return ax
@@ -207,19 +207,6 @@ def ranges(axes: Iterable[Axes], states: Mapping[str, pd.DataFrame], column: str
         ax.invert_yaxis()
         ax.set(xlabel=column, title=title)
         ax.grid(axis="x", alpha=0.3)
-
-
-def price_lines(ax: Axes, prices: pd.DataFrame) -> Axes:
-    """Draw a line per ticker with its first price as 100; `prices`: event_time, ticker, price."""
-    ax.set_prop_cycle(color=SERIES)
-    for ticker, rows in prices.sort_values("event_time").groupby("ticker"):
-        price = rows["price"].astype(float)
-        ax.plot(rows["event_time"], price / price.iloc[0] * 100, label=str(ticker), linewidth=1)
-    _seconds_below(ax, 3, 8)
-    ax.set(xlabel="event_time, UTC", ylabel="price, the first = 100", title="Prices by ticker")
-    ax.legend(ncols=2, fontsize="small")
-    ax.grid(alpha=0.3)
-    return ax
 
 
 def task_times(ax: Axes, tasks: pd.DataFrame, *, by: str = "stage") -> Axes:
@@ -291,8 +278,8 @@ def describe_pictures() -> None:
         formatter.for_type(Figure, with_text)
 
 
-def _seconds_below(ax: Axes, fewest: int, most: int) -> None:
-    """Label the time axis to the second, with so many labels; ten or more run into each other."""
-    ticks = mdates.AutoDateLocator(minticks=fewest, maxticks=most)
+def _seconds_below(ax: Axes) -> None:
+    """Label the time axis to the second, with at most nine labels; ten run into each other."""
+    ticks = mdates.AutoDateLocator(minticks=2, maxticks=9)
     ax.xaxis.set_major_locator(ticks)
     ax.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M:%S"))

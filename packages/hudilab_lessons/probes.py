@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
@@ -321,30 +319,3 @@ def deliver(rows: DataFrame, folder: str) -> None:
     for (file,) in rows.select("file").distinct().orderBy("file").collect():
         part = rows.where(F.col("file") == file).drop("file").coalesce(1)
         part.write.mode("overwrite").parquet(f"{folder}/{file}")
-
-
-def pushed(write: Callable[[str], None]) -> pd.Series:
-    """Call `write` with a port, and return the metrics that it pushes there by name.
-
-    The port accepts the text format of Prometheus' Pushgateway until `write` returns.
-    """
-    numbers: dict[str, float] = {}
-
-    class Gateway(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            text = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            lines = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-            numbers.update((name, float(number)) for name, number in lines)
-            self.send_response(202)
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            pass  # else a line on stderr for each request
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Gateway) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            write(str(server.server_port))
-        finally:
-            server.shutdown()
-    return pd.Series(numbers, dtype=float).sort_index()

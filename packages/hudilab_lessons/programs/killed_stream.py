@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from hudilab.settings import load_settings
 from hudilab_spark.session import open_session
@@ -26,16 +25,16 @@ def main() -> None:
     spark = open_session(settings, app="faults_victim", groups=("core", "kafka"))
     sys.path.append(job["folder"])
     lesson: Any = import_module("lesson_stream")
-    vars(lesson).update(job["values"], spark=spark, F=F)
-    save = lesson.save
+    vars(lesson).update(job["values"], spark=spark)
+    upsert = lesson.upsert
 
-    def save_and_wait(rows: DataFrame, table: str) -> None:
-        save(rows, table)
+    def upsert_and_wait(rows: DataFrame, table: str) -> None:
+        upsert(rows, table)
         if lesson.paths[table] == job["first"]:
             time.sleep(600)
 
-    lesson.save = save_and_wait
-    lesson.run()
+    lesson.upsert = upsert_and_wait
+    lesson.run_stream()
 
 
 if __name__ == "__main__":

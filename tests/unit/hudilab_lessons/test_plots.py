@@ -17,7 +17,6 @@ from hudilab_lessons.plots import (
     batch_durations,
     by_batch,
     described,
-    price_lines,
     ranges,
     slices,
     stacked_files,
@@ -51,10 +50,6 @@ PROGRESS = pd.DataFrame(  # batch 4's phases take longer than the whole: nothing
 TASKS = pd.DataFrame(
     [(5, at(9), at(10)), (2, at(4), at(8)), (2, at(3), at(5))],
     columns=["stage", "started", "ended"],
-)
-PRICES = pd.DataFrame(
-    [(at(2), "IBM", 110.0), (at(0), "IBM", 100.0), (at(1), "V", 50.0), (at(3), "V", 40.0)],
-    columns=["event_time", "ticker", "price"],
 )
 SLICES = pd.DataFrame(
     [
@@ -131,12 +126,6 @@ def test_tasks_are_bars_from_start_to_end_by_stage(ax: Any) -> None:
     assert [(bar.get_x(), bar.get_width()) for bar in ax.patches] == [(0, 2), (1, 4), (6, 1)]
 
 
-def test_prices_are_lines_that_start_at_100(ax: Any) -> None:
-    price_lines(ax, PRICES)
-    shown = {str(line.get_label()): list(line.get_ydata()) for line in ax.lines}
-    assert shown == {"IBM": [100.0, pytest.approx(110.0)], "V": [100.0, 80.0]}
-
-
 def test_a_slice_ends_where_another_one_supersedes_it_and_a_dot_is_a_log(ax: Any) -> None:
     slices(ax, SLICES)
     seconds = 24 * 60 * 60
@@ -154,7 +143,6 @@ def test_a_slice_ends_where_another_one_supersedes_it_and_a_dot_is_a_log(ax: Any
         (timeline, INSTANTS),
         (batch_durations, PROGRESS),
         (task_times, TASKS),
-        (price_lines, PRICES),
         (slices, SLICES),
     ],
 )
