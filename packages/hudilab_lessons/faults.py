@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -304,23 +303,6 @@ def kill_driver(
     job = {"in": within, "after": after, "runtime": lab.settings.runtime, "source": lab.sizes}
     stream = {"rows_per_batch": rows_per_batch} | sizes
     kill_when(is_the_moment, VICTIM, job | {"location": vars(location), "stream": stream})
-
-
-def run_pipeline(runtime: str, run_id: str, keys: Mapping[str, str], *options: str) -> list[str]:
-    """Run `hudilab stream` in a separate process with a group of these keys.
-
-    Returns:
-        The lines of its output, and a last line with the exit code.
-    """
-    env = without_session() | ({"RUNTIME_ENV": runtime} if runtime else {})
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, f"{keys['table.name']}.json")
-        file.write_text(json.dumps(keys), "utf-8")
-        command = [sys.executable, "-m", "hudilab_jobs.stream", str(file), "--run-id", run_id]
-        done = subprocess.run(
-            [*command, *options], env=env, capture_output=True, text=True, check=False
-        )
-    return [*done.stdout.splitlines(), f"exit code {done.returncode}"]
 
 
 def race(

