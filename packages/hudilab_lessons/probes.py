@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudi_inspect.errors import InspectError
+from hudi_inspect.names import parse_file
 from hudi_inspect.parquet import Damaged, read_rows
 from hudi_inspect.store import Vanished, open_store
 from hudi_sink.commits import Commits
@@ -78,34 +79,27 @@ def files_holding(table: str, key: str) -> list[str]:
     return holding
 
 
-def traces(
-    spark: SparkSession, tables: Mapping[str, str], column: str, value: object
-) -> pd.DataFrame:
-    """Count the traces of rows with a value in the first column of the record key.
-
-    Args:
-        tables: paths of tables by name.
+def traces(spark: SparkSession, table: str, column: str, value: object) -> pd.Series:
+    """Count what is left of the rows with a value in the first column of the record key.
 
     Returns:
-        A column for each table: the rows in a query and in time travel to the first commit of
-        these rows, and the base files and log files with their keys.
+        The number of these rows in a query and in time travel to their first commit, the numbers of
+        base files and log files that contain their keys, and of all base files and log files.
     """
-    return pd.DataFrame(
-        {name: _traces(spark, path, column, value) for name, path in tables.items()}
-    )
-
-
-def _traces(spark: SparkSession, path: str, column: str, value: object) -> pd.Series:
-    now = spark.read.format("hudi").load(path)
+    now = spark.read.format("hudi").load(table)
     begin = now.agg(F.min("_hoodie_commit_time")).collect()[0][0]
-    past = spark.read.format("hudi").option("as.of.instant", begin).load(path)
-    files = files_holding(path, f"{column}:{value},")
-    logs = sum(".log." in file for file in files)
+    past = spark.read.format("hudi").option("as.of.instant", begin).load(table)
+    holding = files_holding(table, f"{column}:{value},")
+    entries = (parse_file(file.path) for file in list_files(spark, table))
+    bases = [file.is_base for file in entries if file]
+    logs = sum(".log." in file for file in holding)
     counts = {
         "rows in a query": now.where(f"{column} = {value!r}").count(),
         "rows in time travel": past.where(f"{column} = {value!r}").count(),
-        "base files": len(files) - logs,
-        "log files": logs,
+        "base files with its rows": len(holding) - logs,
+        "log files with its rows": logs,
+        "base files in all": sum(bases),
+        "log files in all": len(bases) - sum(bases),
     }
     return pd.Series(counts)
 
