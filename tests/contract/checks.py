@@ -18,8 +18,8 @@ from hudilab_cli.progress_command import names_in
 
 MAX_CELLS, MAX_CODE = 110, 75
 # Of the main text, without the sections of the exercises; real data needs more than the others.
-MAX_WORDS = {"40": 1_700, "41": 10_000}
-MAX_TAUGHT = {"40": 190}
+MAX_WORDS = {"40": 1_500, "41": 10_000}
+MAX_TAUGHT = {"40": 150}
 HINT = "<details><summary>Hint</summary>"
 GOLDEN = {"keep_output", "nbval-check-output"}
 TAGS = GOLDEN | {
@@ -91,8 +91,8 @@ def size(path: Path, nb: NotebookNode) -> Problems:
     for what, count, most in (
         ("cells", len(nb.cells), MAX_CELLS),
         ("cells of code", len(code(nb)), MAX_CODE),
-        ("words of main text", taught.words, MAX_WORDS.get(number, 1_300)),
-        ("lines of code in the main text", taught.lines, MAX_TAUGHT.get(number, 150)),
+        ("words of main text", taught.words, MAX_WORDS.get(number, 1_100)),
+        ("lines of code in the main text", taught.lines, MAX_TAUGHT.get(number, 110)),
     ):
         if count > most:
             yield f"{count} {what}, {most} at most"
