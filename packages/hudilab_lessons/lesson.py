@@ -21,7 +21,6 @@ from matplotlib.rcsetup import cycler
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_sink.files import delete_tree, list_files
-from hudi_sink.metadata import closing_options
 from hudilab.errors import ParameterError, SessionError, show_log
 from hudilab.files import private_folder
 from hudilab.generate import check_sizes, readings_table, sensor_readings, sensor_stream
@@ -174,7 +173,8 @@ def start(
     show_log()
     hold(settings.home, app, folder, run_id)
     lab = Lab(open_session(settings, app, groups), settings, run_id, sizes)
-    _close_connections(lab.spark, folder)
+    if folder.startswith("s3a:"):
+        _close_connections(lab.spark, folder)
     _show_pictures()
     rcParams["axes.prop_cycle"] = cycler(color=SERIES)
     describe_pictures()
@@ -189,6 +189,8 @@ def start(
 
 def _close_connections(spark: SparkSession, folder: str) -> None:
     """Let each commit to S3 compact its metadata table, so that plain writes leak no connection."""
+    from hudi_sink.metadata import closing_options  # here, because a lesson on a disk needs none
+
     jvm: Any = spark._jvm
     for name, value in closing_options(folder).items():
         jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.addToGlobalProps(name, value)
