@@ -6,12 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hudi_sink.metadata import closing_options
     from hudi_sink.sink import ExactlyOnceSink
 
-__all__ = ["ExactlyOnceSink", "closing_options"]
+__all__ = ["ExactlyOnceSink"]
 
-_MODULES = {"ExactlyOnceSink": "sink", "closing_options": "metadata"}
+_MODULES = {"ExactlyOnceSink": "sink"}
 
 
 def __getattr__(name: str) -> Any:

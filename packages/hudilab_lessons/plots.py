@@ -87,31 +87,6 @@ def timelines(frames: Mapping[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def batch_durations(ax: Axes, progress: pd.DataFrame) -> Axes:
-    """Draw stacked bars of each micro-batch's phases in seconds.
-
-    Args:
-        progress: Columns batch, triggerExecution and phases of Spark's `durationMs`, in ms.
-    """
-    phases = [
-        name
-        for name in ("addBatch", "walCommit", "commitOffsets", "queryPlanning")
-        if name in progress
-    ]
-    ax.set_prop_cycle(color=SERIES)
-    bottom = pd.Series(0.0, index=progress.index)
-    for name in phases:
-        seconds = progress[name] / 1000
-        ax.bar(progress["batch"], seconds, bottom=bottom, label=name)
-        bottom += seconds
-    rest = (progress["triggerExecution"] / 1000 - bottom).clip(lower=0)
-    ax.bar(progress["batch"], rest, bottom=bottom, label="other", color=_REST)
-    ax.set_xticks(progress["batch"])
-    ax.set(xlabel="micro-batch", ylabel="seconds", title="Where a micro-batch's time goes")
-    ax.legend(loc="upper left", bbox_to_anchor=(1, 1))  # beside the bars, not over them
-    return ax
-
-
 def slices(ax: Axes, slices: pd.DataFrame) -> Axes:
     """Draw each slice from its instant until another one supersedes it, a row per file group.
 

@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 
 mpl.use("Agg")
 from hudilab_lessons.plots import (
-    batch_durations,
     by_batch,
     described,
     ranges,
@@ -37,15 +36,6 @@ INSTANTS = pd.DataFrame(
         ("deltacommit", "COMPLETED", at(6), at(9)),
     ],
     columns=["action", "state", "requested", "completed"],
-)
-PROGRESS = pd.DataFrame(  # batch 4's phases take longer than the whole: nothing is left
-    {
-        "batch": [3, 4],
-        "addBatch": [2000, 1000],
-        "walCommit": [500, 250],
-        "queryPlanning": [250, 250],
-        "triggerExecution": [3000, 1400],
-    }
 )
 TASKS = pd.DataFrame(
     [(5, at(9), at(10)), (2, at(4), at(8)), (2, at(3), at(5))],
@@ -82,17 +72,6 @@ def test_timelines_below_each_other_share_their_time_axis() -> None:
     assert before.get_xlim() == after.get_xlim()
     assert [before.get_xlabel(), after.get_xlabel()] == ["", "UTC"]
     plt.close(figure)
-
-
-def test_the_phases_of_a_batch_are_stacked_up_to_the_whole(ax: Any) -> None:
-    batch_durations(ax, PROGRESS)
-    heights = {bars.get_label(): [bar.get_height() for bar in bars] for bars in ax.containers}
-    assert heights == {
-        "addBatch": [2, 1],
-        "walCommit": [0.5, 0.25],
-        "queryPlanning": [0.25, 0.25],
-        "other": [0.25, 0],
-    }
 
 
 def test_the_files_of_a_step_are_stacked_in_the_order_of_their_instants(ax: Any) -> None:
@@ -141,7 +120,6 @@ def test_a_slice_ends_where_another_one_supersedes_it_and_a_dot_is_a_log(ax: Any
     ("draw", "rows"),
     [
         (timeline, INSTANTS),
-        (batch_durations, PROGRESS),
         (task_times, TASKS),
         (slices, SLICES),
     ],
