@@ -28,6 +28,7 @@ from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
 from hudilab_lessons.plots import SERIES, describe_pictures
 from hudilab_lessons.timeline import tree_of
+from hudilab_spark.conf import add_hudi_defaults
 from hudilab_spark.session import describe, open_session
 from hudilab_spark.warehouse import LESSONS, make_home, prepare, reset, sql_path
 
@@ -191,9 +192,7 @@ def _close_connections(spark: SparkSession, folder: str) -> None:
     """Let each commit to S3 compact its metadata table, so that plain writes leak no connection."""
     from hudi_sink.metadata import closing_options  # here, because a lesson on a disk needs none
 
-    jvm: Any = spark._jvm
-    for name, value in closing_options(folder).items():
-        jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.addToGlobalProps(name, value)
+    add_hudi_defaults(spark._jvm, closing_options(folder))
 
 
 def check_asserts() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from hudilab.errors import PathError, ServiceError, SessionError
 from hudilab.files import private_folder
@@ -132,6 +132,13 @@ def conf_files(settings: Settings) -> dict[str, Path]:
                 if folder == settings.conf_dir or file.name != FILE
             }
     return files_by_name
+
+
+def add_hudi_defaults(jvm: Any, options: Mapping[str, str]) -> None:
+    """Add Hudi options to those of `hudi-defaults.conf` in this JVM; a write's options win."""
+    defaults = jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
+    for name, value in options.items():
+        defaults.addToGlobalProps(name, value)
 
 
 def conf_folder(settings: Settings) -> Path:

@@ -13,6 +13,7 @@ from hudilab.errors import SessionError
 from hudilab.groups import CATALOG
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
+from hudilab_spark.conf import add_hudi_defaults
 from hudilab_spark.registration import await_executor, create_session
 from hudilab_spark.s3 import spark_settings
 
@@ -62,17 +63,16 @@ def submitted_session(settings: Settings, app: str, extra: Mapping[str, str]) ->
             "pass the jars in jars/core with --driver-class-path, or the bundle's jar with --jars",
         ) from None
     if not jvm.java.lang.System.getenv("HUDI_CONF_DIR"):
-        _add_hudi_defaults(jvm, settings)
+        _add_lab_defaults(jvm, settings)
     if os.environ.get("HUDILAB_SUBMITTED"):  # hudilab submit waits for this line
         context = spark.sparkContext
         print(f"hudilab: application {context.applicationId} on {context.master}", flush=True)
     return spark
 
 
-def _add_hudi_defaults(jvm: Any, settings: Settings) -> None:
+def _add_lab_defaults(jvm: Any, settings: Settings) -> None:
     """Give Hudi the lab's defaults: a platform that starts the JVM rarely sets HUDI_CONF_DIR."""
     options = read_options(settings.conf_file("hudi-defaults.conf"))
     added = settings.conf_file("hudi-defaults.conf", of_runtime=True)
     options |= read_options(added) if added.is_file() else {}
-    for key, value in options.items():
-        jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.addToGlobalProps(key, value)
+    add_hudi_defaults(jvm, options)
