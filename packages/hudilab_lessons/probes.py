@@ -18,7 +18,6 @@ from hudi_inspect.parquet import Damaged, read_rows
 from hudi_inspect.store import Vanished, open_store
 from hudi_sink.commits import Commits
 from hudi_sink.files import list_files
-from hudi_sink.metadata import closing_options
 from hudilab.errors import root_cause
 from hudilab.table import INDEX, WRITE
 from hudilab_lessons.faults import raised
@@ -176,7 +175,7 @@ def load(batch: DataFrame, table: str, options: Mapping[str, str], *, files: int
         spread, options = {}, options | {"hoodie.bucket.index.num.buckets": str(files)}
     key = options[f"{WRITE}recordkey.field"]
     writer = batch.repartitionByRange(files, key).write.format("hudi")
-    writer.options(**options | spread | closing_options(table)).mode("append").save(table)
+    writer.options(**options | spread).mode("append").save(table)
     return options
 
 
@@ -192,8 +191,7 @@ def upsert_cost(batch: DataFrame, table: str, options: Mapping[str, str]) -> dic
         count = may_hold(spark, table, [row[0] for row in keys])
     elif options[INDEX] == "SIMPLE":
         count = sum(file.path.endswith("parquet") for file in list_files(spark, table))
-    writer = batch.write.format("hudi").options(**dict(options) | closing_options(table))
-    writer.mode("append").save(table)
+    batch.write.format("hudi").options(**options).mode("append").save(table)
     timeline = spark.sql("SELECT * FROM hudi_query_timeline(:table, 'true')", {"table": table})
     commit = max(timeline.collect())
     return {
@@ -245,7 +243,7 @@ def reported(spark: SparkSession, path: str) -> pd.DataFrame:
 def jobs_of(spark: SparkSession, action: Callable[[], object]) -> pd.DataFrame:
     """Call `action`, and return a row for each Spark job that ran meanwhile, in order.
 
-    Columns: step (what Hudi says that the job does, without classes, tables and paths), stages
+    Columns: step (the job's description, without names of classes, tables and files), stages
     (their IDs), tasks (without those of skipped stages), seconds.
     """
     before = reported(spark, "jobs").get("jobId", ())
@@ -253,16 +251,13 @@ def jobs_of(spark: SparkSession, action: Callable[[], object]) -> pd.DataFrame:
     jobs = reported(spark, "jobs").sort_values("jobId")
     jobs = jobs[~jobs["jobId"].isin(before)]
     steps = jobs["description"].str.extract(r"^\w+:(.*?)(?:: ?\S+| \w+:/.*)?$", expand=False)
-    begin, end = (
-        pd.to_datetime(jobs[column].str.removesuffix("GMT"))
-        for column in ("submissionTime", "completionTime")
-    )
+    taken = _moments(jobs["completionTime"]) - _moments(jobs["submissionTime"])
     return pd.DataFrame(
         {
             "step": steps.fillna("(no description)"),
             "stages": jobs["stageIds"],
             "tasks": jobs["numTasks"] - jobs["numSkippedTasks"],
-            "seconds": (end - begin).dt.total_seconds(),
+            "seconds": taken.dt.total_seconds(),
         }
     ).reset_index(drop=True)
 
@@ -277,12 +272,16 @@ def tasks_of(spark: SparkSession, stages: Iterable[int]) -> pd.DataFrame:
         tasks = reported(spark, f"stages/{stage}/0/taskList")
         if tasks.empty:  # Spark skipped the stage
             continue
-        started = pd.to_datetime(tasks["launchTime"].str.removesuffix("GMT"))
+        started = _moments(tasks["launchTime"])
         ended = started + pd.to_timedelta(tasks["duration"], unit="ms")
         records = [task["shuffleReadMetrics"]["recordsRead"] for task in tasks["taskMetrics"]]
         columns = {"stage": stage, "executor": tasks["executorId"], "started": started}
         frames.append(pd.DataFrame(columns | {"ended": ended, "records": records}))
     return pd.concat(frames, ignore_index=True)
+
+
+def _moments(texts: pd.Series) -> pd.Series:
+    return pd.to_datetime(texts.str.removesuffix("GMT"))
 
 
 def slice_costs(files: pd.DataFrame) -> dict[str, float]:
