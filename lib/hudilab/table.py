@@ -625,8 +625,8 @@ OPTIONS = (
     Option(
         PARTITION_STATS,
         lambda spec: _if(spec.tuned or spec.index == "RECORD_LEVEL_INDEX", "false"),
-        "No smallest and greatest value of each partition's columns; with the record index of "
-        "partitions, a write of them fails without Hudi's timeline server.",
+        "No smallest and greatest value of each partition's columns, which Hudi can't write with "
+        "RECORD_LEVEL_INDEX unless its timeline server runs.",
     ),
     Option(
         "hoodie.clean.max.commits",
