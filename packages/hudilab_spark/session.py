@@ -24,11 +24,13 @@ from pyspark.sql import SparkSession
 from hudilab.errors import JavaError, SessionError
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
+from hudilab.table import METADATA, STREAMED
 from hudilab_spark.conf import (
     MEMORY,
     METASTORE_GROUP,
     SECRET,
     ZONE,
+    add_hudi_defaults,
     managed_tables,
     needed,
     overlay,
@@ -71,8 +73,10 @@ def open_session(
         from hudilab_spark.submitted import submitted_session
 
         spark = submitted_session(settings, app, _metastore_settings(settings, names) | dict(extra))
+        master = str(spark.sparkContext.master)
+        _correct_hudi(spark._jvm, settings, master)
         # Elsewhere, YARN reads its own keys.
-        if str(spark.sparkContext.master).startswith(("local", "spark://")):
+        if master.startswith(("local", "spark://")):
             drop_unread_defaults(spark, s3=True)
         return spark
     jars = verify(settings.project / "jars", needed(settings, groups))
@@ -111,20 +115,26 @@ def open_session(
     jvm: Any = session._jvm
     jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload")
     drop_unread_defaults(session, s3=any(jar.name.startswith("hadoop-aws") for jar in jars))
-    _choose_metadata_table(jvm, settings)
+    # Without what an earlier session of this JVM has added.
+    jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.refreshGlobalProps()
+    _correct_hudi(jvm, settings, str(session.sparkContext.master))
     return session
 
 
-def _choose_metadata_table(jvm: Any, settings: Settings) -> None:
-    """Turn Hudi's metadata table off for a warehouse on S3, unless hudi-defaults.conf has it.
+def _correct_hudi(jvm: Any, settings: Settings, master: str) -> None:
+    """Change Hudi defaults that go wrong on S3 or a cluster, unless hudi-defaults.conf has them.
 
-    Hudi 1.2 never closes its connection after it reads a log block of that table on S3.
+    Hudi 1.2 never closes its connection after it reads a log block of the metadata table on S3.
+    With executors in other processes, the record index of a streaming metadata write can name file
+    groups that the commit doesn't have: upserts fail, and queries for a key return no row.
     """
-    enable = "hoodie.metadata.enable"
-    hudi = jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration
-    hudi.refreshGlobalProps()  # without what a former session of this JVM has added
-    if not settings.is_local and not hudi.getGlobalProps().containsKey(enable):
-        hudi.addToGlobalProps(enable, "false")
+    options = {} if settings.is_local else {METADATA: "false"}
+    if not master.startswith("local"):
+        options[STREAMED] = "false"
+    set_in_file = jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.getGlobalProps()
+    add_hudi_defaults(
+        jvm, {name: value for name, value in options.items() if not set_in_file.containsKey(name)}
+    )
 
 
 def close_session(spark: SparkSession) -> None:
