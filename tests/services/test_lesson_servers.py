@@ -9,7 +9,8 @@ import pytest
 
 from hudilab.settings import Settings
 from hudilab_cli.servers.kafka import find_broker
-from hudilab_cli.servers.s3 import find_s3, start_s3, stop_s3
+from hudilab_cli.servers.metastore import find_metastore, start_metastore, stop_metastore
+from hudilab_cli.servers.s3 import find_s3, start_s3
 from hudilab_lessons.servers import WAREHOUSE, Servers
 
 
@@ -39,12 +40,15 @@ def test_only_the_started_server_is_stopped(
 @pytest.mark.parametrize("ran", [True, False])
 def test_a_restart_does_not_change_the_owner(alone: Settings, ran: bool) -> None:
     if ran:
-        start_s3(alone)
+        start_metastore(alone)
     servers = Servers(alone)
-    servers.get("s3")
-    stop_s3(alone)
-    assert servers.get("s3") == find_s3(alone)
-    assert servers.started == ([] if ran else ["s3"])
+    try:
+        servers.get("metastore").stop()
+        assert find_metastore(alone) is None
+        assert servers.get("metastore") == find_metastore(alone)
+        assert servers.started == ([] if ran else ["metastore"])
+    finally:
+        stop_metastore(alone)
 
 
 def test_a_warehouse_on_this_disk_moves_to_the_server(alone: Settings) -> None:
