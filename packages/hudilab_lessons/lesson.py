@@ -9,10 +9,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from IPython.core.getipython import get_ipython
 from IPython.display import Pretty, display
@@ -27,6 +27,7 @@ from hudilab.generate import check_sizes, readings_table, sensor_readings, senso
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
 from hudilab_lessons.plots import SERIES, describe_pictures
+from hudilab_lessons.servers import Servers
 from hudilab_lessons.timeline import tree_of
 from hudilab_spark.conf import add_hudi_defaults
 from hudilab_spark.session import describe, open_session
@@ -34,6 +35,7 @@ from hudilab_spark.warehouse import LESSONS, make_home, prepare, reset, sql_path
 
 if TYPE_CHECKING:
     from hudilab.table import TableSpec
+    from hudilab_cli.servers import Name
 
 _HELD: dict[Path, int] = {}  # open files, locked until this process ends
 
@@ -46,6 +48,11 @@ class Lab:
     settings: Settings
     run_id: str = ""
     sizes: dict[str, Any] = field(default_factory=dict)
+    servers: Servers = field(default=cast(Servers, None))  # by default none yet
+
+    def __post_init__(self) -> None:
+        if self.servers is None:
+            object.__setattr__(self, "servers", Servers(self.settings))
 
     def location(self, table: str = "", *, afresh: bool = True) -> TableLocation:
         """Locate a table, the configured one by default, and delete what an earlier run left there.
@@ -113,24 +120,29 @@ class Lab:
         """Return the files below a folder as a tree, the same in every run: see `tree_of`."""
         return tree_of(self.files(uri))
 
-    def close(self, *stops: Callable[[Settings], int]) -> None:
-        """Stop the lesson's streams and, in a headless run, also its session and its servers.
+    def service(self, name: Name, *, own: bool = False) -> Any:
+        """Return a running server, or start one that `close` stops: see `Servers.get`."""
+        return self.servers.get(name, own=own)
+
+    def close(self, *others: Any) -> None:
+        """Stop the lesson's streams and, in a headless run, its session and the servers it started.
 
         A person may still try the exercises, so in JupyterLab session and servers stay.
 
         Args:
-            stops: The functions that stop the servers that the lesson started.
+            others: Objects that a headless run closes, too.
         """
         for query in self.spark.streams.active:
             query.stop()
         if has_person():
             print("the session stays open for the exercises; Kernel > Shut Down Kernel ends it")
-            if stops:
+            if self.servers.started:
                 print("servers stay, too; to stop them: hudilab services stop NAME")
             return
+        for other in others:
+            other.close()
         self.spark.stop()
-        for stop in stops:
-            print(stop.__name__.removeprefix("stop_"), "stopped, process", stop(self.settings))
+        self.servers.stop()
 
     def _made_of(self, sensors: int) -> dict[str, int]:
         return {"sensors": sensors or self.sizes.get("sensors", 1), "seed": self.sizes["seed"]}
@@ -143,6 +155,7 @@ def start(
     *,
     settings: Settings | None = None,
     groups: Sequence[str] = ("core",),
+    services: Sequence[Name] = (),
     **sizes: Any,
 ) -> Lab:
     """Check a lesson's parameters, load the settings and open a session; print each result.
@@ -154,26 +167,30 @@ def start(
         run_id: a whole number counts as its text: papermill makes numbers of `-p run_id 20261127`.
         settings: used instead of those that `runtime` names.
         groups: the groups of jars that the session needs.
+        services: the servers that the session needs, started as `Servers.prepare` does.
         sizes: the lesson's parameters, checked by `check_sizes`.
 
     Raises:
         ParameterError: A parameter is unknown, has the wrong type or is out of range, or another
             process runs the lesson with this run_id; raised before anything starts.
         SessionError: This Python skips the lessons' checks.
-        ConfigError, JavaError, JarError, PathError, SessionError: See `load_settings` and
-            `open_session`.
+        ConfigError, JavaError, JarError, PathError, ServiceError, SessionError: See
+            `load_settings`, `open_session` and `Servers.get`.
     """
     check_asserts()
     _refuse_unknown()
     sizes.setdefault("seed", 0)
     check_sizes(**sizes)
     runtime, run_id = _text("runtime", runtime), _text("run_id", run_id)
-    settings = settings or load_settings(runtime)
+    servers = Servers(settings or load_settings(runtime))
+    make_home(servers.settings.home)
+    for name in services:
+        servers.prepare(name)
+    settings = servers.settings
     folder = prepare(settings, run_id=run_id, database=LESSONS).table.rpartition("/")[0]
-    make_home(settings.home)
     show_log()
     hold(settings.home, app, folder, run_id)
-    lab = Lab(open_session(settings, app, groups), settings, run_id, sizes)
+    lab = Lab(open_session(settings, app, groups), settings, run_id, sizes, servers)
     if folder.startswith("s3a:"):
         _close_connections(lab.spark, folder)
     _show_pictures()

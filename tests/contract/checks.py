@@ -34,8 +34,7 @@ UNKEPT = {
     ),
 }
 APP = re.compile(r'\b(?:open_session\(settings, app=|start\(\s*)"(\w+)"')
-SERVERS = "hudilab_cli.servers"
-STARTS = re.compile(rf"(?m)^ *(?:from|import) {re.escape(SERVERS)}\b")
+STARTS = re.compile(r"\blab\.service\(|\bservices=")
 Problems = Iterator[str]
 
 
@@ -109,9 +108,9 @@ def servers(path: Path, nb: NotebookNode) -> Problems:
     starts = any(STARTS.search(cell.source) for cell in code(nb))
     tagged = "servers" in tags(nb)
     if starts and not tagged:
-        yield f"imports {SERVERS} without the tag 'servers' in the notebook's metadata"
+        yield "starts a server without the tag 'servers' in the notebook's metadata"
     if tagged and not starts:
-        yield f"has the tag 'servers' in its metadata, but does not import {SERVERS}"
+        yield "has the tag 'servers' in its metadata, but starts no server"
 
 
 def facts(path: Path, nb: NotebookNode) -> Problems:

@@ -32,7 +32,7 @@ def test_the_exam_has_as_many_questions_as_its_last_line_says() -> None:
     assert set(grades) == {"Easy", "Medium", "Hard"}
     (score,) = [cell.source for cell in cells if "Exercise.count_right()" in cell.source]
     assert score.endswith(f'"of {len(grades)}")')
-    assert len(named_exercises(exam)) == len(grades) == 12
+    assert len(named_exercises(exam)) == len(grades) == 11
 
 
 def test_progress_lists_each_exercise_by_its_heading() -> None:

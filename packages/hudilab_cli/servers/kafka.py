@@ -8,6 +8,7 @@ import secrets
 import shlex
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
@@ -30,7 +31,7 @@ from hudilab.files import write_private
 from hudilab.settings import Settings
 from hudilab_cli.servers import process
 from hudilab_cli.servers.process import HOST
-from hudilab_jobs.kafka.connection import Access, broker_access, kafka_groups, password
+from hudilab_jobs.kafka.connection import Access, access, broker_access, kafka_groups, password
 from hudilab_jobs.kafka.topics import create_topics
 from hudilab_jobs.settings import load_settings
 from hudilab_spark.jars import verify
@@ -64,6 +65,22 @@ class Broker(process.Server):
     def access(self) -> Access:
         """Return the lab's own access, which needs no TLS even if users do."""
         return broker_access(self.about)
+
+
+@dataclass(frozen=True)
+class GivenBroker:
+    """A broker that BOOTSTRAP_SERVERS or the settings name."""
+
+    settings: Settings
+
+    def access(self) -> Access:
+        """Return the access that the settings and the environment describe.
+
+        Raises:
+            ConfigError, KafkaError: They are missing or wrong.
+        """
+        consumer, _ = kafka_groups(self.settings)
+        return access(consumer, self.settings.home)
 
 
 def start_broker(

@@ -11,6 +11,7 @@ from hudilab_cli.servers import process
 from hudilab_jobs.settings import load_settings
 from hudilab_spark.conf import METASTORE_GROUP
 from hudilab_spark.java import spark_home
+from hudilab_spark.server_records import running_process
 
 PROGRAM = Path(__file__).with_name("Metastore.java")
 # The metastore's own part of Spark's jars; with all jars, it starts more slowly.
@@ -28,6 +29,10 @@ class Metastore(process.Server):
     """A running metastore."""
 
     name = "metastore"
+
+    def stop(self) -> None:
+        """Stop it and keep its database."""
+        process.end(running_process(self.about))
 
 
 def start_metastore(settings: Settings, *, port: int = 0) -> Metastore:

@@ -23,22 +23,17 @@ def test_a_session_stays_for_a_persons_exercises_and_ends_headless(
     query = SimpleNamespace(stop=lambda: ended.append("query"))
     streams = SimpleNamespace(active=[query])
     spark: Any = SimpleNamespace(streams=streams, stop=lambda: ended.append("session"))
-    settings: Any = SimpleNamespace()
-
-    def stop_broker(given: object) -> int:
-        ended.append(given)
-        return 12
-
+    servers: Any = SimpleNamespace(started=["kafka"], stop=lambda: ended.append("servers"))
+    other = SimpleNamespace(close=lambda: ended.append("other"))
     monkeypatch.setattr(lesson, "has_person", lambda: person)
-    Lab(spark, settings).close(stop_broker)
+    Lab(spark, servers, servers=servers).close(other)
     printed = capsys.readouterr().out
     if person:
         assert ended == ["query"]
         assert printed.startswith("the session stays open for the exercises; ")
         assert "hudilab services stop NAME" in printed
     else:
-        assert ended == ["query", "session", settings]
-        assert printed == "broker stopped, process 12\n"
+        assert ended == ["query", "other", "session", "servers"]
 
 
 def test_a_running_notebook_shows_its_section(
