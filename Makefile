@@ -67,7 +67,7 @@ bench: setup ## compare with other sinks, half an hour; BENCH=updates with their
 	@$(BIN)/python benchmarks/$(BENCH).py $(ARGS)
 
 lock: ## resolve pyproject.toml anew into the three locks; needs uv (pip install uv)
-	@uv lock --quiet --fork-strategy fewest && $(LOCK) --extra lab -o requirements.lock && $(LOCK) --extra database -o requirements-database.lock && $(LOCK) --extra lab --extra database --extra dev --extra book -o requirements-dev.lock && rm uv.lock
+	@uv lock --quiet --fork-strategy fewest && $(LOCK) --extra lab -o requirements.lock && $(LOCK) --extra database -o requirements-database.lock && $(LOCK) --extra lab --extra database --group dev --group book -o requirements-dev.lock && rm uv.lock
 
 clean: ## remove .venv and the caches of tools; tables (.lab) and jars stay
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info packages/*/build packages/*/*.egg-info && find lib packages tests tools -name __pycache__ -prune -exec rm -rf {} +
