@@ -29,6 +29,7 @@ run: ## write a Hudi table and look into it, headless; ARGS="-p rows 50000" sets
 # Jupyter would refuse after minutes of set-up.
 may-open:
 	@$(if $(findstring allow-root,$(subst _,-,$(ARGS))),,[ "$$(id -u)" != 0 ] || { echo "lab: JupyterLab does not run as root; use another account, or allow it with: make lab ARGS=\"$(strip --allow-root $(ARGS))\"" >&2; exit 1; })
+	@"$$($(ANY))" tools/may_open.py $(ARGS)
 
 lab: may-open setup ## open JupyterLab on copies of the notebooks, in .lab/notebooks; ARGS="--no-browser" is passed on
 	@$(BIN)/python tools/lab.py $(ARGS)
@@ -67,7 +68,7 @@ bench: setup ## compare with other sinks, half an hour; BENCH=updates with their
 	@$(BIN)/python benchmarks/$(BENCH).py $(ARGS)
 
 lock: ## resolve pyproject.toml anew into the three locks; needs uv (pip install uv)
-	@uv lock --quiet --fork-strategy fewest && $(LOCK) --extra lab -o requirements.lock && $(LOCK) --extra database -o requirements-database.lock && $(LOCK) --extra lab --extra database --extra dev --extra book -o requirements-dev.lock && rm uv.lock
+	@uv lock --quiet --fork-strategy fewest && $(LOCK) --extra lab -o requirements.lock && $(LOCK) --extra database -o requirements-database.lock && $(LOCK) --extra lab --extra database --group dev --group book -o requirements-dev.lock && rm uv.lock
 
 clean: ## remove .venv and the caches of tools; tables (.lab) and jars stay
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info packages/*/build packages/*/*.egg-info && find lib packages tests tools -name __pycache__ -prune -exec rm -rf {} +

@@ -14,6 +14,9 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+import nbformat
+from playwright.sync_api import Page
+
 from hudilab_cli.servers.process import free_port
 from hudilab_spark.waiting import wait_for
 
@@ -63,3 +66,21 @@ def connected(address: str, token: str, name: str) -> bool:
     """Whether a page is connected to a notebook's idle kernel; before, what it runs is ignored."""
     kernels = kernels_of(address, token, name)
     return any(kernel["execution_state"] == "idle" and kernel["connections"] for kernel in kernels)
+
+
+def run_all(page: Page, notebook: Path) -> None:
+    """Run All on a page with a notebook, until each cell has run, or one has failed."""
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+
+    def finished() -> bool:
+        page.keyboard.press("Control+s")
+        try:
+            cells = nbformat.read(notebook, as_version=4).cells
+        except nbformat.reader.NotJSONError:
+            return False  # JupyterLab is writing it
+        code = [cell for cell in cells if cell.cell_type == "code"]
+        failed = any(out.output_type == "error" for cell in code for out in cell.outputs)
+        return failed or all(cell.execution_count for cell in code)
+
+    wait_for(finished, 240, f"{notebook.name} to run")

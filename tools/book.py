@@ -7,6 +7,7 @@ cells have changed since, is run first; with `--as-committed` its results in git
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import golden
 import nbformat
+from bs4 import BeautifulSoup
 from executed import VERSIONS, same, save
 from nbformat import NotebookNode
 
@@ -43,6 +45,9 @@ FOLDED = {
 RAN = ("Python", "Spark", "Hudi", "Java")
 OBJECT = re.compile(r"<[\w.]+ at 0x[0-9a-f]+>")
 PNG_OF_SVG = re.compile(r"\]\((images/(?:words/)?[\w-]+)\.png\)")
+BADGE = re.compile(
+    r"^\[!\[[^]]*\]\((?:\.\./\.\./|\.github/).*\n", re.MULTILINE
+)  # of GitHub's pages
 LOCAL_LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)")
 
 
@@ -95,7 +100,7 @@ def results(path: Path, folder: Path) -> Path:
 def collect(source: Path, lessons: list[Path]) -> None:
     """Bring the folder that Sphinx reads up to date; what is unchanged is not written again."""
     texts = {path.name: path.read_text("utf-8") for path in (ROOT / "book").glob("*.md")}
-    texts |= {page: (ROOT / page).read_text("utf-8") for page in PAGES}
+    texts |= {page: BADGE.sub("", (ROOT / page).read_text("utf-8")) for page in PAGES}
     texts |= dict(reference())
     for path in lessons:
         nb = nbformat.read(path, as_version=4)
@@ -189,8 +194,31 @@ def build(source: Path, out: Path) -> None:
     done = subprocess.run([*command, str(source), str(html)], check=False)
     if done.returncode:
         raise LabError("the book has warnings", "fix each line above, and run it again: make book")
+    (html / "_static" / "texts.js").write_text(
+        f"window.TEXTS = {json.dumps(searched(html))}", "utf-8"
+    )
     shutil.rmtree(out, ignore_errors=True)
     html.rename(out)
+
+
+def searched(html: Path) -> dict[str, list[tuple[str, str]]]:
+    """The texts of each page that a search shows as excerpts: (anchor, text) of its sections."""
+    texts = {}
+    for file in sorted(html.rglob("*.html")):
+        main = BeautifulSoup(file.read_text("utf-8"), "html.parser").select_one("[role=main]")
+        if main is None:
+            continue
+        for litter_ in main.select(".headerlink, script, style, iframe"):
+            litter_.decompose()
+        terms = [(term, term.find_next_sibling("dd")) for term in main.select("dl.glossary dt[id]")]
+        found = [(term["id"], f"{term.text} {text and text.text}") for term, text in terms]
+        # The innermost first, so that the text of a section is in no other.
+        sections = [section.extract() for section in reversed(main.select("section[id]"))]
+        found += [(section["id"], section.text) for section in reversed(sections)]
+        texts[file.relative_to(html).as_posix()] = [
+            (str(anchor), " ".join(text.split())) for anchor, text in found
+        ]
+    return texts
 
 
 if __name__ == "__main__":

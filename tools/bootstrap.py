@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -263,7 +264,20 @@ def environment(temporary: Path) -> "dict[str, str]":
     env = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
     # setuptools writes this folder's path in the encoding of the locale, UTF-8 mode or not.
     env["LC_ALL"] = "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"
+    if not has_home(env):  # pip, and what builds packages, keep files there
+        env["HOME"] = str(temporary)
     return {**env, "PYTHONUTF8": "1", "TMPDIR": str(temporary), "PIP_CONFIG_FILE": os.devnull}
+
+
+def has_home(env: "dict[str, str]") -> bool:
+    """Whether HOME, or else this account's folder in /etc/passwd, can be written."""
+    try:
+        home = env.get("HOME", pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:  # an account without a name
+        home = env.get("HOME", "")
+    # Path.is_dir raises an error for a folder below one that is closed.
+    is_folder = home.startswith("/") and os.path.isdir(home)  # noqa: PTH112
+    return is_folder and os.access(home, os.W_OK | os.X_OK)
 
 
 class Setup:
@@ -433,7 +447,8 @@ class Setup:
         Errors: SetupError for a pip.conf that pip cannot read.
         """
         command = [self.python, "-c", READ, *SOURCES]
-        env = {k: v for k, v in os.environ.items() if k.startswith("PIP_")}
+        # Also in a HOME that cannot be written there may be a pip.conf.
+        env = {k: v for k, v in os.environ.items() if k.startswith("PIP_") or k == "HOME"}
         env = {**environment(self.temporary), "PIP_CONFIG_FILE": "", **env}
         done = subprocess.Popen(
             command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=str(self.root)

@@ -14,10 +14,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from may_open import taken_port
+
 from hudilab.errors import LabError, PathError, many
 from hudilab.files import private_folder
 from hudilab.python_path import take_over_path
 from hudilab.settings import load_settings
+from hudilab_spark.environment import take_over_home
 
 NOTES = ".lessons.json"  # of each copy, the hash of the lesson that it was made from
 FIRST = "00_hello_hudi.ipynb"  # once a notebook was open, JupyterLab opens what was open last
@@ -37,6 +40,9 @@ def main(arguments: list[str]) -> int:
     try:
         take_over_path()
         settings = load_settings()
+        take_over_home(settings.home)
+        if problem := taken_port(arguments):
+            raise LabError(*problem)
         # A terminal of JupyterLab then finds `hudilab`, as remedies name it.
         _prepend("PATH", Path(sys.prefix, "bin"))
         folder = settings.home / "notebooks"
@@ -53,6 +59,10 @@ def main(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 1
+    if not has_screen() and "--no-browser" not in arguments:
+        # Otherwise a text browser of this machine could take over the terminal.
+        print("lab: no screen here; open the address that follows in a browser", flush=True)
+        arguments = ["--no-browser", *arguments]
     command = [sys.executable, "-m", "jupyter", "lab", *_own(folder), *first, *arguments]
     for name in ("MPLBACKEND", "PYTHONOPTIMIZE", "PYTHONSTARTUP"):
         os.environ.pop(name, None)  # kernels inherit them: no pictures, no asserts, another Spark
@@ -61,6 +71,12 @@ def main(arguments: list[str]) -> int:
     # The first kernel of a name counts: python3 is this environment's.
     _prepend("JUPYTER_PATH", Path(sys.prefix, "share", "jupyter"))
     os.execv(command[0], command)
+
+
+def has_screen() -> bool:
+    """Whether a browser can open a window here."""
+    screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in screens)
 
 
 def _prepend(variable: str, folder: Path) -> None:

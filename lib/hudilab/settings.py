@@ -193,8 +193,8 @@ def project_root(env: Mapping[str, str] | None = None) -> Path:
     if conf := (os.environ if env is None else env).get("HUDILAB_CONF"):
         return Path(conf).parent
     raise ConfigError(
-        "hudilab is not installed from a checkout, so it has no conf directory",
-        f"set HUDILAB_CONF to the directory that contains {FILE}",
+        "hudilab is installed without its checkout, which contains conf/ and jars/jars.lock",
+        "clone the repository, and run: export HUDILAB_CONF=/path/to/checkout/conf",
     )
 
 

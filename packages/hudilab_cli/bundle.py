@@ -34,7 +34,10 @@ PACKAGES = ("hudi_sink", "hudilab", "hudilab_jobs", "hudilab_spark")
 GROUPS = ("core", "kafka", "msk", "avro")
 # Packages of the jobs that a Spark platform may lack. pyspark must be the platform's own, and only
 # notebooks use pandas.
-NEEDS = ("pydantic", "typer", "rich", "tqdm", "confluent-kafka", "boto3")
+NEEDS = (
+    *("typer", "rich", "pydantic", "pydantic-core", "tqdm", "typing-extensions"),
+    *("confluent-kafka", "boto3", "botocore"),
+)
 
 # LOCAL's settings are for this machine's disk and cores; the others are templates.
 _NOT_SHIPPED = ("local", "deploy", "services")

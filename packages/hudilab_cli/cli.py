@@ -30,6 +30,7 @@ from hudilab_cli import (
     sql_command,
     topics_command,
 )
+from hudilab_cli.missing import install_command
 from hudilab_cli.servers import NAMES, SPECS, Name, service
 from hudilab_jobs import load, stream, tidy
 
@@ -355,7 +356,7 @@ def main() -> None:
         module = (error.name or "").partition(".")[0]
         print(
             f"hudilab: {words[0]} needs {module}, which is not installed; install it with: "
-            "pip install '.[lab]'",
+            f"{install_command()}",
             file=sys.stderr,
         )
         sys.exit(1)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import locale
 import os
+import pwd
 import sys
 from collections.abc import Mapping, MutableMapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from hudilab.errors import ConfigError
+from hudilab.errors import ConfigError, PathError
 
 # Options for Java that are meant for the lab.
 JAVA_OPTIONS = "HUDILAB_JAVA_OPTIONS"
@@ -93,6 +94,55 @@ def take_over(
         print(f"hudilab: {notice}", file=sys.stderr, flush=True)
     for name in dropped(env, runtime):
         del env[name]
+
+
+def take_over_home(
+    home: Path, env: MutableMapping[str, str] = os.environ, account: str | None = None
+) -> None:
+    """Give this process a HOME in the lab's home if it has none to write to, and report it.
+
+    Jupyter, IPython and Matplotlib keep files there, and end with a traceback if they can't.
+
+    Args:
+        home: The lab's home.
+        account: The folder of this account in /etc/passwd, which counts if HOME isn't set.
+
+    Raises:
+        PathError: neither HOME nor the lab's home can be written.
+    """
+    if "HOME" not in env and account is None:
+        account = _folder_of_account()
+    given = env.get("HOME", account or "")
+    # Path.is_dir raises an error for a folder below one that is closed.
+    is_folder = given.startswith("/") and os.path.isdir(given)  # noqa: PTH112
+    if is_folder and os.access(given, os.W_OK | os.X_OK):
+        return
+    from hudilab.files import private_folder  # here: the image's layer of jars needs no more files
+
+    own = home / "account"
+    try:
+        private_folder(own)
+    except OSError as error:
+        raise PathError(
+            f"HOME={given!r} is not a writable folder, and {own} cannot be created instead "
+            f"({error.strerror})",
+            "set HOME or HUDILAB_HOME to a folder of your own",
+        ) from None
+    env["HOME"] = str(own)
+    print(
+        f"hudilab: HOME={given!r} is not a writable folder, so programs keep their own files in "
+        f"{own}; set HOME to a folder of your own",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _folder_of_account() -> str:
+    """Return this account's folder in /etc/passwd; empty for an account without a name."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
 
 
 def _is_ours(name: str, value: str) -> bool:

@@ -145,6 +145,65 @@ def served(site: Path) -> Iterator[str]:
         server.shutdown()
 
 
+PARTS = ["1. The first hour", "2. Tables", "3. Sources and streams", "4. Run it", "5. The whole"]
+
+
+def test_the_first_page_has_a_picture_and_the_parts(site: Path) -> None:
+    page = soup(site / "index.html")
+    assert (site / "_images" / Path(str(first(page, "article img")["src"])).name).is_file()
+    table = first(page, "article table")
+    assert [first_cell.text for first_cell in table.select("tbody td:first-child")] == PARTS
+    linked = {Path(str(link["href"])).stem for link in page.select("article a[href^=notebooks]")}
+    assert linked == set(LESSONS)
+    captions = [caption.text for caption in page.select(".sidebar-tree .caption")]
+    assert captions[1 : 1 + len(PARTS)] == PARTS
+
+
+def test_the_code_of_a_lesson_fits_and_can_be_copied(browser: Browser, site: Path) -> None:
+    scrolling = """[...document.querySelectorAll("div.cell_input pre")]
+        .filter(it => it.scrollWidth > it.clientWidth).map(it => it.textContent)"""
+    for name in LESSONS:
+        address = (site / "notebooks" / f"{name}.html").as_uri()
+        page, wrong = opened(browser, address, 1400, "light", site.as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach(it => it.open = true)")
+        assert page.evaluate(scrolling) == [], name
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1400, name
+        assert wrong == []
+        if name != LESSONS[0]:
+            page.context.close()
+            continue
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        block = page.locator("div.cell_input div.highlight").nth(1)
+        block.hover()
+        block.get_by_role("button", name="Copy").click()
+        block.get_by_role("button", name="Copied").wait_for()
+        code = str(page.evaluate("navigator.clipboard.readText()"))
+        assert code.startswith("import math\n")
+        assert "Cop" not in code
+        assert page.locator("div.cell_output button.copy").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("exactly once", "Is the table right"),
+        ("quarantine", "Stream your"),
+        ("savepoint", "Rewind"),
+    ],
+)
+def test_a_search_shows_manuals_and_lessons_before_functions(
+    browser: Browser, site: Path, query: str, wanted: str
+) -> None:
+    address = f"{site.as_uri()}/search.html?q={query.replace(' ', '+')}"
+    page, _ = opened(browser, address, 1300, "light", site.as_uri())
+    page.get_by_text("Search finished").wait_for(timeout=20_000)
+    results = page.locator("ul.search li a")
+    pages = [str(link.get_attribute("href")) for link in results.all()]
+    is_function = [link.startswith("reference/") for link in pages]
+    assert is_function == sorted(is_function)
+    assert any(title.startswith(wanted) for title in results.all_text_contents()[:5])
+
+
 @pytest.mark.parametrize("way", ["file", "server"])
 def test_search_finds_a_term_without_a_network(
     browser: Browser, site: Path, served: str, way: str
@@ -158,6 +217,8 @@ def test_search_finds_a_term_without_a_network(
     assert any(title.startswith("11 Merge on read") for title in titles)
     assert any("Glossary" in title for title in titles)
     page.wait_for_load_state("networkidle")
+    excerpts = page.locator("ul.search li .context").all_text_contents()
+    assert any("compaction" in excerpt.lower() for excerpt in excerpts)
     page.locator("ul.search li a").first.click()
     page.locator("article h1").first.wait_for()
     assert wrong == []

@@ -14,9 +14,8 @@ import nbformat
 import pytest
 from chromium import launched
 from contract.checks import METADATA
-from kernels import connected, kernels_of, running_lab
+from kernels import connected, kernels_of, run_all, running_lab
 from nbformat.v4 import new_markdown_cell, new_notebook
-from playwright.sync_api import Page
 
 from hudilab_spark.waiting import wait_for
 
@@ -42,23 +41,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Pa
     env = os.environ | {"HUDILAB_HOME": str(home), "JUPYTER_CONFIG_DIR": str(home / "config")}
     with running_lab(home, env) as (address, token):
         yield address, token, home / "notebooks"
-
-
-def run_all(page: Page, notebook: Path) -> None:
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-
-    def finished() -> bool:
-        page.keyboard.press("Control+s")
-        try:
-            cells = nbformat.read(notebook, as_version=4).cells
-        except nbformat.reader.NotJSONError:
-            return False  # JupyterLab is writing it
-        code = [cell for cell in cells if cell.cell_type == "code"]
-        failed = any(out.output_type == "error" for cell in code for out in cell.outputs)
-        return failed or all(cell.execution_count for cell in code)
-
-    wait_for(finished, 240, f"{notebook.name} to run")
 
 
 def test_it_asks_nothing_and_shows_a_diagram(lab: tuple[str, str, Path]) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from hudilab.files import read_properties
@@ -77,12 +78,36 @@ def test_the_database_is_asked_for_and_as_the_one_without_docker() -> None:
     assert f"io.debezium:debezium-connector-postgres:{version}" in {jar.coordinate for jar in jars}
 
 
+def test_services_without_a_secret_start_in_an_empty_environment() -> None:
+    """Compose interpolates the whole file, also for `up kafka`, before it picks the services."""
+    text = (DOCKER / "compose.yaml").read_text("utf-8")
+    text = re.sub(r"(?m)^ *#.*$", "", text)
+    variables = re.findall(r"(?<!\$)\$\{(\w+)([^}]*)\}", text)
+    assert {name for name, _ in variables} == {"JUPYTER_TOKEN", "POSTGRES_PASSWORD"}
+    assert {default for _, default in variables} == {":-"}
+    # The containers that need a secret refuse to start without it, and say which.
+    entry = (DOCKER / "entrypoint.sh").read_text("utf-8")
+    assert '"${JUPYTER_TOKEN:?' in entry
+
+
 def test_no_secret_is_in_a_file() -> None:
     for service in compose()["services"].values():
         for key, value in service.get("environment", {}).items():
             if re.search(r"secret|token|password|access_key", key, re.IGNORECASE):
-                assert re.fullmatch(r"\$\{\w+:(\?.+|-)\}", str(value)), key
+                assert re.fullmatch(r"\$\{\w+:-\}", str(value)), key
     assert "JUPYTER_TOKEN" in compose()["services"]["jupyterlab"]["environment"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/setup.md"])
+def test_one_container_is_the_image_s_jupyterlab_on_loopback(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    (command,) = re.findall(r"docker run --rm --init (-e .*) hudilab$", text, re.MULTILINE)
+    assert "-e JUPYTER_TOKEN=" in command
+    published = re.findall(r"-p (\S+)", command)
+    assert "127.0.0.1:8888:8888" in published
+    assert all(re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) for port in published)
+    assert "docker build -f docker/Dockerfile -t hudilab ." in text
+    assert 'CMD ["jupyterlab"]' in (DOCKER / "Dockerfile").read_text("utf-8")
 
 
 def test_no_secret_and_nothing_of_this_machine_is_sent_to_docker() -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hudilab_spark.jars import read_lock
 
@@ -30,6 +34,13 @@ def test_the_readme_is_read_in_three_minutes_and_leads_to_every_manual() -> None
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_its_links_lead_somewhere(page: Path) -> None:
     for target, anchor in LINK.findall(page.read_text("utf-8")):
+        if github := re.fullmatch(
+            r"\.\./\.\./(?:actions/workflows/(\w+\.yml)(?:/badge\.svg)?|.+)", target
+        ):
+            # GitHub's own pages of this repository, whoever owns it.
+            assert target == "../../deployments/github-pages" or github[1]
+            assert not github[1] or (ROOT / ".github" / "workflows" / github[1]).is_file(), target
+            continue
         file = page.parent / target if target else page
         assert file.exists(), target
         if anchor and file.suffix == ".md":
@@ -52,6 +63,15 @@ TEXTS = [*PAGES, *sorted(ROOT.glob("notebooks/*.ipynb"))]
 
 
 COORDINATE = re.compile(r"\b([\w-]+(?:\.[\w-]+)+:[\w.-]+):(\d[\w.]*\w)")
+
+
+def test_the_citation_names_the_version_of_the_package() -> None:
+    citation = ROOT / "CITATION.cff"
+    schema = ("--builtin-schema", "vendor.citation-file-format")
+    command = [sys.executable, "-m", "check_jsonschema", *schema, str(citation)]
+    subprocess.run(command, check=True, capture_output=True)
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert yaml.safe_load(citation.read_text("utf-8"))["version"] == version
 
 
 def test_texts_name_the_versions_of_the_lock() -> None:

@@ -6,10 +6,12 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import gates
+import yaml
 from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +34,42 @@ def test_each_gate_that_takes_long_is_run() -> None:
     others = {"book", *gates.QUICK}
     assert named == {*gates.GATES} - others
     assert set(re.findall(r'GATE="?([\w ]+)', text)) <= set(gates.GATES)
+
+
+def test_a_pull_request_runs_every_gate() -> None:
+    """That of a fork, too: its commits are no push to this repository."""
+    ran: set[str] = set()
+    for file in FILES:
+        workflow = yaml.safe_load(file.read_text("utf-8"))
+        # YAML 1.1 reads the key `on` as true.
+        if "pull_request" not in workflow[True]:
+            continue
+        for job in workflow["jobs"].values():
+            if "if" in job:
+                continue
+            commands = [step["run"] for step in job["steps"] if "run" in step]
+            if "make check" in commands:
+                ran |= set(gates.QUICK)
+            if 'make test GATE="${{ matrix.gate }}"' in commands:
+                ran |= set(job["strategy"]["matrix"]["gate"])
+            ran |= {gate for text in commands for gate in re.findall(r"GATE=(\w+)", text)}
+    assert ran == set(gates.GATES)
+
+
+def test_the_actions_are_kept_up_to_date() -> None:
+    file = ROOT / ".github" / "dependabot.yml"
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.dependabot"]
+    subprocess.run([*check, str(file)], check=True, capture_output=True)
+    updates = yaml.safe_load(file.read_text("utf-8"))["updates"]
+    (actions,) = [it for it in updates if it["package-ecosystem"] == "github-actions"]
+    assert actions["directories"] == ["/", SETUP.removeprefix(".")]
+
+
+def test_the_image_is_published_without_a_secret_of_another_registry() -> None:
+    text = (ROOT / ".github" / "workflows" / "image.yml").read_text("utf-8")
+    assert "secrets." not in text
+    assert text.count("registry: ghcr.io") == text.count("docker/login-action@") == 2
+    assert '--tag "$IMAGE:$VERSION" --tag "$IMAGE:latest" ' in text
 
 
 def commands_of(*make: str) -> str:

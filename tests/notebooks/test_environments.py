@@ -197,6 +197,21 @@ def test_a_user_id_without_a_name(tmp_path: Path, plain: list[dict[str, Any]]) -
     check_right(done, home, plain)
 
 
+def test_a_home_directory_that_is_missing(tmp_path: Path, plain: list[dict[str, Any]]) -> None:
+    """Jupyter would end with a traceback as soon as it writes a connection file."""
+    (tmp_path / "file").write_text("")
+    home = tmp_path / "lab"
+    done = run(home, env={"HOME": str(tmp_path / "file" / "nobody")})
+    check_right(done, home, plain)
+    (notice,) = done.stderr.splitlines()
+    assert_refusal(
+        notice,
+        f"HOME='{tmp_path}/file/nobody' is not a writable folder",
+        f"{home}/account",
+        remedy="set HOME to a folder of your own",
+    )
+
+
 def test_a_machine_with_little_memory(tmp_path: Path, plain: list[dict[str, Any]]) -> None:
     group = Path("/sys/fs/cgroup/memory", f"hudilab-{os.getpid()}")
     try:

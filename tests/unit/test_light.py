@@ -20,6 +20,9 @@ import pytest
 from cases import read_cases
 from unit.handmade import HandMade
 
+from hudilab_cli import missing
+from hudilab_cli.missing import install_command
+
 CASES = read_cases(__file__)
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,8 +151,34 @@ def test_a_command_names_the_package_that_it_lacks(command: str, package: str) -
     error = run(sys.executable, "-c", LIGHT, *command.split(), fails=True)
     assert error == (
         f"hudilab: {command.split()[0]} needs {package}, which is not installed; "
-        "install it with: pip install '.[lab]'\n"
+        f"install it with: {install_command()}\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("checkout", "stamp", "pip", "command"),
+    [
+        (True, True, True, "make setup"),
+        (True, False, True, "{python} -m pip install 'hudilab[lab]'"),
+        (True, False, False, "uv sync --extra lab --project {checkout}"),
+        (False, False, True, "{python} -m pip install 'hudilab[lab]'"),
+        (False, False, False, "uv pip install --python {python} 'hudilab[lab]'"),
+    ],
+)
+def test_the_command_that_installs_it_fits_the_environment(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    checkout: bool,
+    stamp: bool,
+    pip: bool,
+    command: str,
+) -> None:
+    for name, wanted in (("pyproject.toml", checkout), ("hudilab-setup.json", stamp)):
+        if wanted:
+            (tmp_path / name).write_text("")
+    monkeypatch.setattr(missing, "find_spec", lambda name: pip or None)
+    shown = install_command(tmp_path, tmp_path)
+    assert shown == command.format(python=sys.executable, checkout=tmp_path)
 
 
 @pytest.mark.parametrize(

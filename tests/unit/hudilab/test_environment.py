@@ -9,9 +9,18 @@ from pathlib import Path
 
 import pytest
 from cases import read_cases
+from refusals import assert_refusal
 
+from hudilab.errors import PathError
 from hudilab.python_path import shadows
-from hudilab_spark.environment import dropped, file_names, for_java, ignored, take_over
+from hudilab_spark.environment import (
+    dropped,
+    file_names,
+    for_java,
+    ignored,
+    take_over,
+    take_over_home,
+)
 
 CASES = read_cases(__file__)
 
@@ -34,6 +43,38 @@ def test_what_is_foreign_is_left_out_and_the_rest_stays(capsys: pytest.CaptureFi
         "HUDILAB_JAVA_OPTIONS (Java)"
     )
     assert "org.x" not in line  # a value may be a secret
+
+
+def test_a_home_that_cannot_be_written_is_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    lab = tmp_path / "lab"
+    for env, account in (
+        ({"HOME": str(tmp_path / "none")}, "/"),
+        ({"HOME": str(tmp_path / "file")}, "/"),
+        ({"HOME": ""}, "/"),
+        ({"HOME": "relative"}, "/"),
+        ({}, ""),  # an account without a name
+        ({}, "/nonexistent"),
+    ):
+        given = env.get("HOME", account)
+        take_over_home(lab, env, account)
+        assert env == {"HOME": f"{lab}/account"}
+        assert lab.stat().st_mode & 0o777 == 0o700
+        assert capsys.readouterr().err == (
+            f"hudilab: HOME={given!r} is not a writable folder, so programs keep their own files "
+            f"in {lab}/account; set HOME to a folder of your own\n"
+        )
+    for env, account in (({"HOME": str(tmp_path)}, "/"), ({}, str(tmp_path))):
+        before = dict(env)
+        take_over_home(lab, env, account)
+        assert env == before
+    with pytest.raises(PathError) as caught:
+        take_over_home(tmp_path / "file", {"HOME": ""})
+    remedy = "set HOME or HUDILAB_HOME to a folder of your own"
+    assert_refusal(str(caught.value), "HOME=''", str(tmp_path / "file"), remedy=remedy)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_cluster_says_which_python_its_machines_have() -> None:

@@ -139,8 +139,8 @@ def test_outside_a_checkout_conf_must_be_named(
     with pytest.raises(ConfigError) as caught:
         load_settings(env={})
     assert str(caught.value) == (
-        "hudilab is not installed from a checkout, so it has no conf directory; set HUDILAB_CONF "
-        "to the directory that contains application_properties.json"
+        "hudilab is installed without its checkout, which contains conf/ and jars/jars.lock; "
+        "clone the repository, and run: export HUDILAB_CONF=/path/to/checkout/conf"
     )
     write(tmp_path / "here" / "conf", [group()])
     settings = load(tmp_path / "here" / "conf")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +14,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from lab import NOTES, main, update
+from may_open import taken_port
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -167,6 +171,7 @@ def test_make_lab_refuses_root_before_the_set_up(
 ) -> None:
     shutil.copy(ROOT / "Makefile", tmp_path)
     (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "may_open.py", tmp_path / "tools")
     (tmp_path / "tools" / "bootstrap.py").write_text("raise SystemExit('the set-up has begun')")
     (tmp_path / "id").write_text(f"#!/bin/sh\necho {account}\n")
     (tmp_path / "id").chmod(0o755)
@@ -184,6 +189,52 @@ def test_make_lab_refuses_root_before_the_set_up(
     )
     assert done.stderr.splitlines()[0] == ("the set-up has begun" if set_up else refusal)
     assert done.returncode == 2
+
+
+def test_a_taken_port_is_refused_before_the_set_up(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for options in ([f"--port={port}"], ["--port", str(port)], [f"--ServerApp.port={port}"]):
+            problem, remedy = taken_port([*options, "--no-browser"]) or ("", "")
+            assert problem == f"port {port} is in use by another program"
+            other = int(re.findall(r"\d+", remedy)[-1])
+            assert other > port
+            again = " ".join([*options, "--no-browser"]).replace(str(port), str(other))
+            assert remedy == f'choose another, such as: make lab ARGS="{again}"'
+    assert taken_port([f"--port={port}"]) is None
+    for fine in ([], ["--port=0"], ["--no-browser"], ["--port=x"], ["--port"]):
+        assert taken_port(fine) is None
+    ast.parse((ROOT / "tools" / "may_open.py").read_text("utf-8"), feature_version=(3, 6))
+
+
+@pytest.mark.parametrize(
+    ("env", "given", "added"),
+    [
+        ({}, [], ["--no-browser"]),
+        ({"DISPLAY": ":0"}, [], []),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, [], []),
+        ({}, ["--no-browser"], []),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "darwin", reason="each Mac has a screen")
+def test_without_a_screen_no_browser_is_started(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    env: dict[str, str],
+    given: list[str],
+    added: list[str],
+) -> None:
+    """A text browser would take over the terminal."""
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HUDILAB_HOME", str(tmp_path))
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    started: list[str] = []
+    monkeypatch.setattr(os, "execv", lambda _, command: started.extend(command))
+    main(list(given))
+    assert started[-len(added + given) :] == added + given if added + given else True
+    assert started.count("--no-browser") == len(added + given)
 
 
 def test_a_terminal_of_jupyterlab_finds_the_commands(

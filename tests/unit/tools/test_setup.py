@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -29,7 +30,8 @@ from hudilab_cli.doctor import supported
 from hudilab_spark.java import fits
 
 ROOT = Path(__file__).resolve().parents[3]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, GROUPS = PYPROJECT["project"], PYPROJECT["dependency-groups"]
 EXTRAS = PROJECT["optional-dependencies"]
 SELF, *LAB = EXTRAS["lab"]
 PARTS = Requirement(SELF).extras
@@ -52,7 +54,7 @@ def pins(lock: str) -> dict[str, str]:
 
 LOCKS = {
     RUNTIME: ASKED,
-    DEV: [*ASKED, *EXTRAS["dev"], *EXTRAS["book"]],
+    DEV: [*ASKED, *GROUPS["dev"], *GROUPS["book"]],
     DATABASE: EXTRAS["database"],
 }
 
@@ -74,7 +76,10 @@ def test_a_job_needs_no_more_than_the_bundle_has() -> None:
     """The bundle brings no pyspark, which is the platform's."""
     for_jobs = [*PROJECT["dependencies"], *EXTRAS["jobs"], *EXTRAS["kafka"], *EXTRAS["s3"]]
     assert {Requirement(text).name for text in for_jobs} == set(NEEDS)
-    assert {*PARTS, "lab", "database", "dev", "book"} == set(EXTRAS)
+    assert {*PARTS, "lab", "database"} == set(EXTRAS)
+    # The tools of the tests are no extra of the package.
+    assert set(GROUPS) == {"dev", "book"}
+    assert PYPROJECT["tool"]["uv"]["default-groups"] == []
 
 
 @pytest.mark.parametrize("dev", [False, True])
@@ -183,7 +188,8 @@ def test_another_python_makes_anew_only_if_it_is_asked_for(
 def test_the_supported_versions_are_everywhere_the_same() -> None:
     wanted = SpecifierSet(PROJECT["requires-python"])
     assert tuple(f"3.{n}" for n in range(30) if f"3.{n}.0" in wanted) == bootstrap.SUPPORTED
-    named = [text.rpartition(" ")[2] for text in PROJECT["classifiers"]]
+    classified = [text for text in PROJECT["classifiers"] if text.startswith("Programming")]
+    named = [text.rpartition(" ")[2] for text in classified]
     assert named == list(bootstrap.SUPPORTED)
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "check.yml").read_text())
     assert workflow["jobs"]["check"]["strategy"]["matrix"]["python"] == named
@@ -283,6 +289,24 @@ def test_a_python_without_venv_is_refused(
     with pytest.raises(KeyboardInterrupt):
         bootstrap.Setup(checkout, checkout / "log", False, find=True).run()
     assert done == [str(fits)]
+
+
+# --- HOME
+
+
+@pytest.mark.parametrize("home", [None, "", "/nonexistent", "relative"])
+def test_the_set_up_needs_no_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None
+) -> None:
+    """Packages are built with a home in .venv; pip would report a fault of the network."""
+    if home is None:
+        monkeypatch.delenv("HOME")
+        monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)  # an account without a name
+    else:
+        monkeypatch.setenv("HOME", home)
+    assert bootstrap.environment(tmp_path)["HOME"] == str(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path.parent))
+    assert bootstrap.environment(tmp_path)["HOME"] == str(tmp_path.parent)
 
 
 # --- what pip may take from the user
