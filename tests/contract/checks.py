@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
-from contract.measure import measure, tags
+from contract.measure import RUN, measure, tags
 from nbformat import NotebookNode
 
 from hudilab.errors import LabError
@@ -77,10 +77,14 @@ def parameters(path: Path, nb: NotebookNode) -> Problems:
 
 
 def minutes(path: Path, nb: NotebookNode) -> Problems:
-    """The second cell states the minutes that the lesson takes."""
-    taught = measure(nb)
-    time = f"| Time | read {taught.read} minutes, exercises {taught.exercises} |"
-    if path.stem[0].isdecimal() and time not in nb.cells[1].source:
+    """The second cell states the minutes that the lesson takes; those of a run are in `RUN`."""
+    if not path.stem[0].isdecimal():
+        return
+    taught, run = measure(nb), RUN.get(path.name[:2])
+    if not run:
+        yield "tests/contract/measure.py does not have the minutes that its cells run"
+    time = f"| Time | read {taught.read} minutes, run {run}, exercises {taught.exercises} |"
+    if time not in nb.cells[1].source:
         yield f"the second cell does not have the line {time}"
 
 

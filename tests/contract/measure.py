@@ -3,7 +3,7 @@
 The main text is everything but the sections of the exercises. Of its code, folded cells do not
 count: they prove, check, solve or sum up. A reader takes a minute for 180 words or six lines of
 code; parameters and imports are run, not read. An easy exercise takes five minutes, a medium one
-eight, a hard one twelve, and a prediction two.
+eight, a hard one twelve, and a prediction two. How long the cells run is measured: see `RUN`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,17 @@ from nbformat import NotebookNode
 GRADE = re.compile(r"\*(Easy|Medium|Hard)(?:, (find the mistake|design|write it yourself))?\.\*")
 MINUTES = {"Easy": 5, "Medium": 8, "Hard": 12}
 PREDICTION, WORDS_A_MINUTE, LINES_A_MINUTE = 2, 180, 6
+# Minutes that all cells of a lesson run on two cores, rounded up; `make test` prints the seconds.
+# fmt: off
+RUN = {
+    "00": 1, "01": 1, "02": 1, "03": 1,
+    "10": 2, "11": 2, "12": 2, "13": 1, "14": 1, "15": 1, "16": 2, "17": 2,
+    "20": 2, "21": 3, "22": 2,
+    "30": 1, "31": 2, "32": 1, "33": 2, "34": 1, "35": 2, "36": 2,
+    "40": 6, "41": 2,
+    "90": 1,
+}
+# fmt: on
 NOT_TAUGHT = {"proof", "check", "solution", "result"}
 MANY_NAMES = re.compile(r"(?m)^ *from [\w.]+ import \([^)]*\)$")
 IMPORT = re.compile(r"(from|import) ")

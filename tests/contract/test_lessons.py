@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import nbformat
-from contract.measure import GRADE, measure
+from contract.measure import GRADE, RUN, measure
 
 from hudilab_cli.progress_command import named_exercises
 
@@ -22,6 +22,10 @@ def test_each_lesson_is_in_the_table_with_its_minutes() -> None:
     shown = [(file, int(read), int(solve)) for _, file, read, solve in ROW.findall(README)]
     sizes = {path.name: measure(nbformat.read(path, as_version=4)) for path in LESSONS}
     assert shown == [(name, size.read, size.exercises) for name, size in sizes.items()]
+
+
+def test_the_minutes_of_a_run_are_known_of_each_lesson_and_of_no_other() -> None:
+    assert list(RUN) == [path.name[:2] for path in LESSONS]
 
 
 def test_the_exam_has_as_many_questions_as_its_last_line_says() -> None:
