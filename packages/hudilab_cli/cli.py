@@ -151,6 +151,19 @@ def run(
         print(line)
 
 
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    rich_help_panel=LESSONS,
+)
+def lab(
+    arguments: Annotated[list[str] | None, typer.Argument(help="Options of JupyterLab.")] = None,
+) -> None:
+    """Open JupyterLab on copies of the notebooks, like make lab but without a set-up."""
+    from hudilab_cli.lab_command import open_lab
+
+    open_lab(_settings().project, arguments or ())
+
+
 app.command("progress", rich_help_panel=LESSONS)(progress_command.command)
 for_tables = partial(app.command, rich_help_panel=TABLES)
 for_tables("load")(load.command)
