@@ -143,11 +143,15 @@ def run(
     ] = False,
 ) -> None:
     """Run notebooks headless with papermill."""
+    from hudilab_spark.environment import take_over_home
+
+    settings = _settings()
+    take_over_home(settings.home)  # before Jupyter's modules look for it
     from hudilab_cli.parameters import split_pairs
     from hudilab_cli.runner import run_notebooks
 
     pairs = split_pairs(parameter or ())
-    for line in run_notebooks(notebooks, pairs, _settings(), out, timeout, exercises):
+    for line in run_notebooks(notebooks, pairs, settings, out, timeout, exercises):
         print(line)
 
 
