@@ -19,7 +19,7 @@ for step in $steps; do
         rest)
             # Volumes are mounted here: a new one takes its owner from the image.
             home=${HUDILAB_HOME:-$lab/.lab}
-            mkdir -p "$home/services/s3" "$home/spark-events" "$home/spark-work"
+            mkdir -p "$home/notebooks" "$home/services/s3" "$home/spark-events" "$home/spark-work"
             # The bill of materials, for audits.
             .venv/bin/python docker/sbom.py sbom.json
             ;;

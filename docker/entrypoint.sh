@@ -4,7 +4,7 @@
 #   worker       a worker of SPARK_MASTER_URL (SPARK_WORKER_CORES, ..._MEMORY, ..._WEBUI_PORT)
 #   history      Spark's history server, of the applications in <HUDILAB_HOME>/spark-events
 #   s3           an S3 server on S3_HOST (all addresses) and S3_PORT (9000)
-#   jupyterlab   JupyterLab on the notebooks; JUPYTER_TOKEN is asked for, JUPYTER_HOST and ..._PORT
+#   jupyterlab   JupyterLab on copies of the notebooks; JUPYTER_TOKEN is asked for, JUPYTER_HOST and ..._PORT
 #   driver, executor   what Spark starts in a pod of Kubernetes, with the words of Spark's own image
 # Anything else is a command, with the lab's Python first on the PATH.
 set -eu
@@ -68,9 +68,9 @@ case $role in
         # Whoever opens it runs programs here.
         : "${JUPYTER_TOKEN:?entrypoint.sh jupyterlab: choose a token}"
         export JUPYTER_TOKEN
-        exec jupyter lab --no-browser --ip "${JUPYTER_HOST:-0.0.0.0}" \
-            --port "$port" --ServerApp.port_retries=0 \
-            --notebook-dir "$lab/notebooks" "$@"
+        # On copies of the lessons in the home, as `make lab` does: nothing has run, nothing is solved.
+        exec python "$lab/tools/lab.py" --no-browser --ip "${JUPYTER_HOST:-0.0.0.0}" \
+            --port "$port" --ServerApp.port_retries=0 "$@"
         ;;
     driver)
         # Spark adds the properties file and the program.

@@ -14,8 +14,8 @@ from pathlib import Path
 
 # Not with a path, because the text of an error may be part of another error's.
 _COMMAND = re.compile(
-    r"(?<![\w/-])hudilab (?=(?:apps|bundle|doctor|inspect|jars|kill|load|progress|quarantine|rewind"
-    r"|run|savepoint|services|sql|stream|submit|tidy|topics)\b)"
+    r"(?<![\w/-])hudilab (?=(?:apps|bundle|doctor|inspect|jars|kill|lab|load|progress|quarantine"
+    r"|rewind|run|savepoint|services|sql|stream|submit|tidy|topics)\b)"
 )
 _THROWN = re.compile(
     r"(?:\s*Caused by: |: )?"

@@ -143,12 +143,29 @@ def run(
     ] = False,
 ) -> None:
     """Run notebooks headless with papermill."""
+    from hudilab_spark.environment import take_over_home
+
+    settings = _settings()
+    take_over_home(settings.home)  # before Jupyter's modules look for it
     from hudilab_cli.parameters import split_pairs
     from hudilab_cli.runner import run_notebooks
 
     pairs = split_pairs(parameter or ())
-    for line in run_notebooks(notebooks, pairs, _settings(), out, timeout, exercises):
+    for line in run_notebooks(notebooks, pairs, settings, out, timeout, exercises):
         print(line)
+
+
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    rich_help_panel=LESSONS,
+)
+def lab(
+    arguments: Annotated[list[str] | None, typer.Argument(help="Options of JupyterLab.")] = None,
+) -> None:
+    """Open JupyterLab on copies of the notebooks, like make lab but without a set-up."""
+    from hudilab_cli.lab_command import open_lab
+
+    open_lab(_settings().project, arguments or ())
 
 
 app.command("progress", rich_help_panel=LESSONS)(progress_command.command)

@@ -30,7 +30,7 @@ from hudilab.settings import Settings
 from hudilab_cli import kernel
 from hudilab_cli.parameters import defaults, parse
 from hudilab_jobs.settings import load_settings
-from hudilab_spark.environment import JAVA_OPTIONS, take_over, take_over_home
+from hudilab_spark.environment import JAVA_OPTIONS, take_over
 from hudilab_spark.java import FAST_START
 from hudilab_spark.jvm import ENDED
 from hudilab_spark.preflight import check_machine
@@ -109,7 +109,6 @@ def run_notebooks(
         load_settings(str(runtime))
     check_machine(settings)
     take_over(str(values.get("runtime") or settings.runtime))
-    take_over_home(settings.home)
     folder = (out or settings.home / "executed").absolute()
     _make_folders(folder, notebooks, settings)
     results: list[str] = []

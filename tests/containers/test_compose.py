@@ -52,12 +52,12 @@ def test_a_lesson_runs_to_its_end(compose: Compose, lesson: str) -> None:
 def test_what_is_there_after_down_and_up(compose: Compose) -> None:
     sizes = ("--rows", "600", "--batches", "2", "--run-id", "kept")
     assert in_lab(compose, "python", "-m", "hudilab_jobs.sensor_readings", *sizes).endswith("0")
-    compose.run("jupyterlab", "touch", "/opt/hudilab/notebooks/mine.ipynb")
+    compose.run("jupyterlab", "touch", "/home/hudilab/lab/notebooks/mine.ipynb")
     compose.down(volumes=False)
     compose.up()
     again = in_lab(compose, "python", "-m", "hudilab_jobs.sensor_readings", *sizes)
     assert "rows=600 commits=2" in again
-    assert "mine.ipynb" in compose.run("jupyterlab", "ls", "/opt/hudilab/notebooks")
+    assert "mine.ipynb" in compose.run("jupyterlab", "ls", "/home/hudilab/lab/notebooks")
     topics = ("--bootstrap-server", "kafka:19092", "--list")
     topics_listed = compose.run("kafka", "/opt/kafka/bin/kafka-topics.sh", *topics)
     assert {"stocks-in", "stocks-out", "stocks-dead"} <= set(topics_listed.split())

@@ -191,10 +191,11 @@ def test_a_user_id_without_a_name(tmp_path: Path, plain: list[dict[str, Any]]) -
     for folder in tmp_path.parents[:2]:
         folder.chmod(0o755)
     words = ("setpriv", "--reuid=12345", "--clear-groups", "--inh-caps=+dac_read_search")
-    env = ("env", "-u", "USER", "-u", "LOGNAME", f"HOME={tmp_path}")
+    env = ("env", "-u", "USER", "-u", "LOGNAME", "-u", "HOME")
     home = tmp_path / "home"
     done = run(home, *words, "--ambient-caps=+dac_read_search", *env)
     check_right(done, home, plain)
+    assert f"so programs keep their own files in {home}/account" in done.stderr
 
 
 def test_a_home_directory_that_is_missing(tmp_path: Path, plain: list[dict[str, Any]]) -> None:

@@ -134,6 +134,21 @@ def test_driver_and_executor_as_kubernetes_starts_them(start: Start, tmp_path: P
     assert "the sum: 499500" in log.read_text()
 
 
+def test_jupyterlab_opens_copies_that_have_not_run(start: Start, tmp_path: Path) -> None:
+    port = free_port()
+    chosen = {"JUPYTER_HOST": "127.0.0.1", "JUPYTER_PORT": str(port), "JUPYTER_TOKEN": "a-token"}
+    process = start("jupyterlab", "--allow-root", **chosen)
+    wait(process, port, tmp_path / "jupyterlab.log")
+    status, text = get(port, "/api/contents/00_hello_hudi.ipynb?token=a-token")
+    assert status == 200
+    cells = json.loads(text)["content"]["cells"]
+    assert len(cells) > 30
+    assert not any(cell.get("outputs") for cell in cells)
+    assert get(port, "/api/contents/00_hello_hudi.ipynb")[0] == 403
+    # A manual that lessons link to.
+    assert get(port, "/api/contents/docs/work.md?token=a-token")[0] == 200
+
+
 @pytest.mark.deep
 def test_s3_makes_its_keys_and_its_bucket(start: Start, tmp_path: Path) -> None:
     import boto3

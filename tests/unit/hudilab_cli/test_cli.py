@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from cases import read_cases
 from commands import hudilab, small_notebook, watching
+from refusals import assert_refusal
 from typer.main import get_command
 
 from hudilab import errors
 from hudilab_cli.cli import app, join_pairs
+from hudilab_cli.lab_command import open_lab
 
 CASES = read_cases(__file__)
 
@@ -46,6 +48,20 @@ def test_a_bad_parameter(
 def test_the_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert hudilab(monkeypatch, "--version") == 0
     assert capsys.readouterr().out == f"hudilab {metadata.version('hudilab')}\n"
+
+
+def test_the_lab_is_opened_from_a_checkout(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, command: started.append(command))
+    assert hudilab(monkeypatch, "lab", "--no-browser", "--port=8890") == 0
+    program = Path(__file__).resolve().parents[3] / "tools" / "lab.py"
+    assert started == [[sys.executable, str(program), "--no-browser", "--port=8890"]]
+    with pytest.raises(errors.ConfigError) as caught:
+        open_lab(sample.parent, ())
+    remedy = "export HUDILAB_CONF=/path/to/checkout/conf"
+    assert_refusal(str(caught.value), f"{sample.parent} is no checkout", remedy=remedy)
 
 
 def test_an_unknown_notebook(
