@@ -32,6 +32,7 @@ FOLDED = {
 }
 PROVED = '\nprint("✓ proved")'  # the last line of a proof
 MANUALS = ("docs", "benchmarks")
+COPIES = "--copies"  # and a folder: only copy the lessons, for a JupyterLab that others start
 CONFIG = Path(__file__).with_name("jupyter")
 
 
@@ -45,10 +46,13 @@ def main(arguments: list[str]) -> int:
             raise LabError(*problem)
         # A terminal of JupyterLab then finds `hudilab`, as remedies name it.
         _prepend("PATH", Path(sys.prefix, "bin"))
-        folder = settings.home / "notebooks"
+        copies_only = arguments[:1] == [COPIES]
+        folder = Path(arguments[1]) if copies_only else settings.home / "notebooks"
         first = [] if (folder / OPENED).exists() else [f"--LabApp.default_url=/lab/tree/{FIRST}"]
         for line in update(settings.project / "notebooks", folder):
             print(f"lab: {line}", flush=True)
+        if copies_only:
+            return 0
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1

@@ -96,7 +96,11 @@ def test_the_dev_container_sets_up_and_opens_the_forwarded_jupyterlab() -> None:
 def test_binder_runs_the_set_up_of_everyone() -> None:
     script = ROOT / "binder" / "postBuild"
     assert os.access(script, os.X_OK)
-    assert "make setup\n" in script.read_text("utf-8")
+    commands = script.read_text("utf-8")
+    assert "make setup\n" in commands
+    # The address in the manual opens a lesson's copy.
+    assert "tools/lab.py --copies lessons\n" in commands
+    assert "lab/tree/lessons/00_hello_hudi.ipynb" in (ROOT / "docs" / "setup.md").read_text("utf-8")
     supported = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     python = (ROOT / "binder" / "runtime.txt").read_text("utf-8").strip().removeprefix("python-")
     assert python in SpecifierSet(supported["project"]["requires-python"])
