@@ -92,8 +92,8 @@ def borrow(uri):
     port, source = int(uri.rpartition(":")[2]), 0
     with socket.create_server(("127.0.0.2", port)) as server:
         for last in range(3, 60):
-            own = (f"127.0.0.{last}", source)
-            with socket.create_connection(("127.0.0.2", port), 5, own) as one:
+            mine = (f"127.0.0.{last}", source)
+            with socket.create_connection(("127.0.0.2", port), 5, mine) as one:
                 source = one.getsockname()[1]
                 other = server.accept()[0]
             other.close()
@@ -101,8 +101,9 @@ def borrow(uri):
     socket.create_connection = lambda *given: connect(*given, ("127.0.0.1", source))
     try:
         lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
-        lines = [line for line in lines if line[1].endswith(f":{source:04X}")]
-        ended = [line[1] for line in lines if line[3] == "06" and line[7] == "0"]
+        # The same port can also be in a connection of another program.
+        own = {f"{last:02X}00007F:{source:04X}" for last in range(3, 60)}
+        ended = [line[1] for line in lines if line[1] in own and line[3:8:4] == ["06", "0"]]
         return [len(ended), trouble(uri)]
     finally:
         socket.create_connection = connect
