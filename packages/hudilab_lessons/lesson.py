@@ -27,7 +27,6 @@ from hudilab.generate import check_sizes, readings_table, sensor_readings, senso
 from hudilab.paths import TableLocation
 from hudilab.settings import Settings, load_settings
 from hudilab_lessons.plots import SERIES, describe_pictures
-from hudilab_lessons.servers import Servers
 from hudilab_lessons.timeline import tree_of
 from hudilab_spark.conf import add_hudi_defaults
 from hudilab_spark.session import describe, open_session
@@ -36,6 +35,7 @@ from hudilab_spark.warehouse import LESSONS, make_home, prepare, reset, sql_path
 if TYPE_CHECKING:
     from hudilab.table import TableSpec
     from hudilab_cli.servers import Name
+    from hudilab_lessons.servers import Servers
 
 _HELD: dict[Path, int] = {}  # open files, locked until this process ends
 
@@ -48,11 +48,7 @@ class Lab:
     settings: Settings
     run_id: str = ""
     sizes: dict[str, Any] = field(default_factory=dict)
-    servers: Servers = field(default=cast(Servers, None))  # by default none yet
-
-    def __post_init__(self) -> None:
-        if self.servers is None:
-            object.__setattr__(self, "servers", Servers(self.settings))
+    servers: Servers | None = None  # once the lesson needs one
 
     def location(self, table: str = "", *, afresh: bool = True) -> TableLocation:
         """Locate a table, the configured one by default, and delete what an earlier run left there.
@@ -122,7 +118,9 @@ class Lab:
 
     def service(self, name: Name, *, own: bool = False) -> Any:
         """Return a running server, or start one that `close` stops: see `Servers.get`."""
-        return self.servers.get(name, own=own)
+        if self.servers is None:
+            object.__setattr__(self, "servers", _servers(self.settings))
+        return cast("Servers", self.servers).get(name, own=own)
 
     def close(self, *others: Any) -> None:
         """Stop the lesson's streams and, in a headless run, its session and the servers it started.
@@ -136,16 +134,23 @@ class Lab:
             query.stop()
         if has_person():
             print("the session stays open for the exercises; Kernel > Shut Down Kernel ends it")
-            if self.servers.started:
+            if self.servers and self.servers.started:
                 print("servers stay, too; to stop them: hudilab services stop NAME")
             return
         for other in others:
             other.close()
         self.spark.stop()
-        self.servers.stop()
+        if self.servers:
+            self.servers.stop()
 
     def _made_of(self, sensors: int) -> dict[str, int]:
         return {"sensors": sensors or self.sizes.get("sensors", 1), "seed": self.sizes["seed"]}
+
+
+def _servers(settings: Settings) -> Servers:
+    from hudilab_lessons.servers import Servers  # here: most lessons need none
+
+    return Servers(settings)
 
 
 def start(
@@ -182,11 +187,13 @@ def start(
     sizes.setdefault("seed", 0)
     check_sizes(**sizes)
     runtime, run_id = _text("runtime", runtime), _text("run_id", run_id)
-    servers = Servers(settings or load_settings(runtime))
-    make_home(servers.settings.home)
-    for name in services:
-        servers.prepare(name)
-    settings = servers.settings
+    settings = settings or load_settings(runtime)
+    make_home(settings.home)
+    servers = _servers(settings) if services else None
+    if servers:
+        for name in services:
+            servers.prepare(name)
+        settings = servers.settings
     folder = prepare(settings, run_id=run_id, database=LESSONS).table.rpartition("/")[0]
     show_log()
     hold(settings.home, app, folder, run_id)

@@ -24,7 +24,6 @@ from pyspark.sql import SparkSession
 from hudilab.errors import JavaError, SessionError
 from hudilab.settings import Settings
 from hudilab.settings_file import read_options
-from hudilab.table import METADATA, STREAMED
 from hudilab_spark.conf import (
     MEMORY,
     METASTORE_GROUP,
@@ -128,9 +127,9 @@ def _correct_hudi(jvm: Any, settings: Settings, master: str) -> None:
     With executors in other processes, the record index of a streaming metadata write can name file
     groups that the commit doesn't have: upserts fail, and queries for a key return no row.
     """
-    options = {} if settings.is_local else {METADATA: "false"}
+    options = {} if settings.is_local else {"hoodie.metadata.enable": "false"}
     if not master.startswith("local"):
-        options[STREAMED] = "false"
+        options["hoodie.metadata.streaming.write.enabled"] = "false"
     set_in_file = jvm.org.apache.hudi.common.config.DFSPropertiesConfiguration.getGlobalProps()
     add_hudi_defaults(
         jvm, {name: value for name, value in options.items() if not set_in_file.containsKey(name)}
