@@ -112,9 +112,9 @@ class Lab:
         """Delete a file or a folder, if it exists."""
         delete_tree(self.spark, uri)
 
-    def tree(self, uri: str) -> str:
+    def tree(self, uri: str, folder: str = "") -> str:
         """Return the files below a folder as a tree, the same in every run: see `tree_of`."""
-        return tree_of(self.files(uri))
+        return tree_of(self.files(uri), folder)
 
     def service(self, name: Name, *, own: bool = False) -> Any:
         """Return a running server, or start one that `close` stops: see `Servers.get`."""

@@ -17,9 +17,6 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FuncFormatter, MaxNLocator
 
-from hudi_inspect.names import parse_file
-from hudilab_lessons.timeline import letters
-
 # The colours of Okabe and Ito, which colour-blind readers can distinguish, unlike
 # the orange, green and red of matplotlib.
 SERIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#000000")
@@ -85,55 +82,6 @@ def timelines(frames: Mapping[str, pd.DataFrame]) -> Figure:
         timeline(axes, instants).set(title=title, xlabel="")
     rows.flat[-1].set_xlabel("UTC")
     return figure
-
-
-def slices(ax: Axes, slices: pd.DataFrame) -> Axes:
-    """Draw each slice from its instant until another one supersedes it, a row per file group.
-
-    A slice that a query reads is full, a superseded one is pale, and a dot is a log.
-
-    Args:
-        slices: Columns partition, group, instant, ended, logs: the slices of a
-            `hudi_inspect.TableSnapshot` as a DataFrame.
-    """
-    times = slices.groupby(["partition", "group"])["instant"].apply(sorted)
-    groups = sorted(times.index, key=lambda group: (group[0], times[group]))
-    begins, ends = _moments(slices["instant"]), _moments(slices["ended"])
-    logs = [
-        _moments(pd.Series([file.instant for file in map(parse_file, names) if file]))
-        for names in slices["logs"]
-    ]
-    last = max(moments.max() for moments in (begins, ends.fillna(begins), *filter(len, logs)))
-    edge = last + max((last - begins.min()) / 10, pd.Timedelta(seconds=1))
-    for row, begin, end, dots in zip(
-        cast(Any, slices.itertuples()), begins, ends, logs, strict=True
-    ):
-        level, latest = groups.index((row.partition, row.group)), pd.isna(end)
-        colour = _BLUE if latest else _REST
-        width: Any = (edge if latest else end) - begin
-        ax.barh(level, width, left=begin, height=0.6, color=colour, edgecolor="white")
-        ax.plot(dots, [level] * len(dots), "o", color=_ORANGE)
-    for colour, label in ((_BLUE, "a query reads it"), (_REST, "superseded")):
-        ax.plot([], [], "s", color=colour, label=label)
-    ax.set_yticks(range(len(groups)), _lettered(groups))
-    ax.invert_yaxis()
-    _seconds_below(ax)
-    ax.set(xlabel="UTC", title="Slices of each file group")
-    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), fontsize="small")
-    return ax
-
-
-def _moments(instants: pd.Series) -> pd.Series:
-    return pd.to_datetime(instants, format="%Y%m%d%H%M%S%f", utc=True)
-
-
-def _lettered(groups: list[tuple[str, str]]) -> list[str]:
-    """Return a name per file group: its partition, and a letter that is unique in it."""
-    folders = [partition for partition, _ in groups]
-    return [
-        f"{folder} {letters(number - folders.index(folder))}"
-        for number, folder in enumerate(folders)
-    ]
 
 
 def stacked_files(ax: Axes, steps: Mapping[str, pd.DataFrame]) -> Axes:

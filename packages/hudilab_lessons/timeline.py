@@ -45,11 +45,12 @@ METADATA = re.compile(r"(?<=\.hoodie/metadata/).+|(?<=^metadata/).+")
 TOKEN, INSTANT = re.compile(r"(?<=_)\d+-\d+-\d+(?=[_.]|$)"), re.compile(r"\d{17}")
 
 
-def tree_of(paths: Iterable[str]) -> str:
+def tree_of(paths: Iterable[str], folder: str = "") -> str:
     """Return the paths of a table's files as a tree, with short labels for what each run changes.
 
     Instants become t1, t2 ... in their order, ids of file groups A, B ..., and write tokens w.
-    Checksum files are left out, and the metadata table is one line.
+    Checksum files are left out, and the metadata table is one line. With `folder`, the tree
+    contains only that folder, with the labels of the whole table.
     """
     kept = sorted({METADATA.sub("", path) for path in paths if not path.endswith(".crc")})
     instants = sorted({instant for path in kept for instant in INSTANT.findall(path)})
@@ -62,10 +63,11 @@ def tree_of(paths: Iterable[str]) -> str:
             files.setdefault(group, []).append(path.replace(group, ""))
     groups = sorted(files, key=lambda group: sorted(map(_natural, files[group])))
     labels = {group: letters(number) for number, group in enumerate(groups)}
+    labelled = (GROUP.sub(lambda match: labels[match[0]], path) for path in named)
+    below = f"{folder}/" if folder else ""
+    shown = [path.removeprefix(below) for path in labelled if path.startswith(below)]
     lines, open_folders = [], list[str]()
-    for path in sorted(
-        (GROUP.sub(lambda match: labels[match[0]], path) for path in named), key=_natural
-    ):
+    for path in sorted(shown, key=_natural):
         *folders, name = path.split("/")
         for depth, folder in enumerate(folders):
             if open_folders[: depth + 1] != folders[: depth + 1]:

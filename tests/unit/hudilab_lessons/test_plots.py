@@ -17,7 +17,6 @@ from hudilab_lessons.plots import (
     by_batch,
     described,
     ranges,
-    slices,
     stacked_files,
     task_times,
     timeline,
@@ -40,14 +39,6 @@ INSTANTS = pd.DataFrame(
 TASKS = pd.DataFrame(
     [(5, at(9), at(10)), (2, at(4), at(8)), (2, at(3), at(5))],
     columns=["stage", "started", "ended"],
-)
-SLICES = pd.DataFrame(
-    [
-        ("day=1", "g", "20260101000000000", "20260101000004000", ()),
-        ("day=1", "g", "20260101000004000", None, (".g_20260101000006000.log.1_0-1-2",)),
-        ("day=1", "f", "20260101000000000", None, ()),
-    ],
-    columns=["partition", "group", "instant", "ended", "logs"],
 )
 RANGES = pd.DataFrame({"lowest": [1, 2], "highest": [5, 3]})
 
@@ -105,23 +96,11 @@ def test_tasks_are_bars_from_start_to_end_by_stage(ax: Any) -> None:
     assert [(bar.get_x(), bar.get_width()) for bar in ax.patches] == [(0, 2), (1, 4), (6, 1)]
 
 
-def test_a_slice_ends_where_another_one_supersedes_it_and_a_dot_is_a_log(ax: Any) -> None:
-    slices(ax, SLICES)
-    seconds = 24 * 60 * 60
-    bars = [bar for bar in ax.patches if bar.get_width()]
-    assert [bar.get_width() * seconds for bar in bars] == pytest.approx([4, 3, 7], abs=0.01)
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["day=1 A", "day=1 B"]
-    assert [bar.get_y() > 0.5 for bar in bars] == [True, True, False]
-    (logs,) = [line.get_xdata() for line in ax.lines if len(line.get_xdata())]
-    assert list(logs) == [pd.Timestamp("2026-01-01 00:00:06", tz="UTC")]
-
-
 @pytest.mark.parametrize(
     ("draw", "rows"),
     [
         (timeline, INSTANTS),
         (task_times, TASKS),
-        (slices, SLICES),
     ],
 )
 def test_a_picture_can_be_drawn_and_is_described_by_its_words(
@@ -136,11 +115,11 @@ def test_a_picture_can_be_drawn_and_is_described_by_its_words(
 
 
 def test_a_chart_is_described_by_its_axes_rows_and_series(ax: Any) -> None:
-    rows = [(f"s={number}", "g", "20260101000000000", None, ()) for number in range(10)]
-    slices(ax, pd.DataFrame(rows, columns=SLICES.columns))
+    times = [(number // 5, at(number), at(number + 1)) for number in range(10)]
+    task_times(ax, pd.DataFrame(times, columns=TASKS.columns))
     figure = ax.get_figure()
     figure.draw_without_rendering()
     assert described(figure) == (
-        "Chart: Slices of each file group; across: UTC; up: s=0 A to s=9 A; "
-        "series: a query reads it, superseded"
+        "Chart: When each task ran; across: seconds; up: task 1 to task 10; "
+        "series: stage 0, stage 1"
     )

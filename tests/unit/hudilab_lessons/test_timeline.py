@@ -90,6 +90,8 @@ def test_a_tree_is_the_same_whatever_the_ids_and_the_time(ids: tuple[str, str]) 
         "day=10/",
         "  .hoodie_partition_metadata",
     ]
+    only_day = [".A_t3.log.1_w", "A_w_t1.parquet", "B_w_t1.parquet"]
+    assert tree_of(paths, "day=2").splitlines() == only_day
 
 
 def test_more_than_26_file_groups_have_two_letters() -> None:
