@@ -152,8 +152,12 @@ def _edition(lesson: bytes) -> bytes:
             cell |= {"cell_type": "markdown", "metadata": {"tags": ["solution"]}}
             for name in ("outputs", "execution_count"):
                 del cell[name]
-            code = ["```python\n", *cell["source"], "\n```\n"]
-            cell["source"] = ["<details><summary>Solution</summary>\n\n", *code, "\n</details>"]
+            exercise, *lines = cell["source"]
+            summary = exercise.removeprefix("# ").strip()
+            cell["source"] = [
+                f"<details><summary>{summary}</summary>\n\n",
+                *("```python\n", *lines, "\n```\n\n</details>"),
+            ]
         # JupyterLab shows the first line of a folded cell.
         for tag in FOLDED.keys() & set(tags):
             cell["source"] = [f"# {FOLDED[tag]}\n", *cell["source"]]

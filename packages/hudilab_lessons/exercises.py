@@ -123,7 +123,7 @@ class Exercise:
         if len(tries) < 3:
             return hint
         joined = f"{hint} The" if hint.endswith("?") else f"{hint}; the"
-        return f"{joined} solution is folded below"
+        return f"{joined} solution is at the end of the lesson"
 
     def _compare(self, answer: Any) -> tuple[bool, str]:
         if not callable(self._right):

@@ -21,6 +21,7 @@ MAX_CELLS, MAX_CODE = 110, 75
 MAX_WORDS = {"40": 1_500, "41": 10_000}
 MAX_TAUGHT = {"40": 150}
 HINT = "<details><summary>Hint</summary>"
+SOLUTIONS = "## Solutions"
 GOLDEN = {"keep_output", "nbval-check-output"}
 TAGS = GOLDEN | {
     *("parameters", "exercise", "prediction", "check", "solution", "proof", "result", "cleanup"),
@@ -102,9 +103,12 @@ def size(path: Path, nb: NotebookNode) -> Problems:
 
 
 def results(path: Path, nb: NotebookNode) -> Problems:
-    """No two steps in a row without a result that git keeps."""
-    for line in measure(nb).silent:
+    """No two steps in a row without a result that git keeps, and one in five cells at most."""
+    measured = measure(nb)
+    for line in measured.silent:
         yield f"the cell {line!r} has no kept output, and neither has the one before it"
+    if measured.without * 5 > measured.cells:
+        yield f"{measured.without} of {measured.cells} code cells have no kept output"
 
 
 def servers(path: Path, nb: NotebookNode) -> Problems:
@@ -151,8 +155,9 @@ def figures(path: Path, nb: NotebookNode) -> Problems:
 
 
 def exercises(path: Path, nb: NotebookNode) -> Problems:
-    """Prompt with a hint, empty starter, folded check and folded solution without output.
+    """Prompt with a hint, empty starter, folded check; the solutions are at the lesson's end.
 
+    There, no page shows one below its exercise, and each begins with its exercise's heading.
     Nobody has answered, so each check has printed that it was not attempted. A prediction is a
     cell of its own, before what it is about; a later cell checks it, and what the lesson shows
     there is its solution.
@@ -170,11 +175,22 @@ def exercises(path: Path, nb: NotebookNode) -> Problems:
     starts = marked["exercise"]
     if not starts:
         yield "no exercise"
-    if [n + 1 for n in starts] != marked["check"] or [n + 2 for n in starts] != marked["solution"]:
-        yield "an exercise is not followed by its check and its solution at once"
+    if [n + 1 for n in starts] != marked["check"]:
+        yield "an exercise is not followed by its check at once"
         return
-    for number in starts:
-        prompt, starter, _, solution = cells[number - 1 : number + 3]
+    first = len(cells) - 1 - len(starts)  # after them comes the cell that cleans up
+    if (
+        marked["solution"] != [*range(first, len(cells) - 1)]
+        or cells[first - 1].source != SOLUTIONS
+    ):
+        yield f"no {SOLUTIONS!r}, with one solution for each exercise, before the last cell"
+        return
+    for number, solution in zip(starts, cells[first:], strict=False):
+        prompt, starter = cells[number - 1 : number + 1]
+        above = "\n".join(cell.source for cell in cells[:number] if cell.cell_type == "markdown")
+        heading = re.findall(r"(?m)^##+ (?:Exercise: )?(.*)$", above)[-1]
+        if solution.source.partition("\n")[0] != f"# {heading[0].upper()}{heading[1:]}":
+            yield f"the solution of {heading!r} does not begin with this heading in a comment"
         if prompt.cell_type != "markdown" or HINT not in prompt.source:
             yield f"an exercise has no prompt with a {HINT} before it"
         if not re.search(r"(?m)^answer = None\b.*\Z", starter.source):

@@ -39,6 +39,8 @@ class Measure(NamedTuple):
     words: int
     lines: int  # of code, without blank lines
     silent: list[str]  # first lines of cells without a result, right after another such cell
+    without: int  # cells without a result, with imports and the start of the session
+    cells: int  # of code, without parameters, predictions, and what isn't taught
     read: int  # minutes
     exercises: int  # minutes
 
@@ -54,16 +56,16 @@ def main_text(nb: NotebookNode) -> list[NotebookNode]:
     for cell in nb.cells:
         heads = re.findall(r"(?m)^## (.*)$", cell.source) if cell.cell_type == "markdown" else ()
         for head in heads:
-            inside = not head.startswith("Exercise")
+            inside = not head.startswith(("Exercise", "Solutions"))
         # What follows the last exercise is no part of it.
         if inside or tags(cell) & {"result", "cleanup"}:
             cells.append(cell)
     return cells
 
 
-def lines_of(cell: NotebookNode) -> int:
-    """Lines of a code cell; a blank one does not count, and an import is one line."""
-    return sum(bool(line.strip()) for line in MANY_NAMES.sub("import", cell.source).splitlines())
+def lines_of(source: str) -> int:
+    """Lines of code; a blank one does not count, and an import is one line."""
+    return sum(bool(line.strip()) for line in MANY_NAMES.sub("import", source).splitlines())
 
 
 def words_of(cell: NotebookNode) -> int:
@@ -72,10 +74,10 @@ def words_of(cell: NotebookNode) -> int:
     return len(re.findall(r"\w[\w'.-]*", re.sub(r"\]\([^)]*\)", "]", text)))
 
 
-def only_imports(cell: NotebookNode) -> bool:
-    """Whether a code cell has imports and nothing else."""
+def without_imports(cell: NotebookNode) -> str:
+    """The source of a code cell without its imports, which nobody reads word by word."""
     lines = MANY_NAMES.sub("import x", cell.source).splitlines()
-    return all(IMPORT.match(line) or not line.strip() for line in lines)
+    return "\n".join(line for line in lines if not IMPORT.match(line)).strip()
 
 
 def measure(nb: NotebookNode) -> Measure:
@@ -83,8 +85,8 @@ def measure(nb: NotebookNode) -> Measure:
     main = main_text(nb)
     words = sum(words_of(cell) for cell in main if cell.cell_type == "markdown")
     taught = [cell for cell in main if cell.cell_type == "code" and not tags(cell) & NOT_TAUGHT]
-    steps = [cell for cell in taught if "parameters" not in tags(cell) and not only_imports(cell)]
-    sizes = [lines_of(cell) for cell in steps]
+    steps = [cell for cell in taught if "parameters" not in tags(cell) and without_imports(cell)]
+    read = sum(lines_of(without_imports(cell)) for cell in steps)
     # The first step opens the session; the last ones give the result and clean up.
     shown = [cell for cell in steps[1:] if not tags(cell) & {"prediction", "cleanup"}]
     silent = ["keep_output" not in tags(cell) for cell in shown]
@@ -93,14 +95,18 @@ def measure(nb: NotebookNode) -> Measure:
         for cell, before, now in zip(shown[1:], silent, silent[1:], strict=False)
         if before and now
     ]
+    other = {"parameters", "prediction", "exercise", "cleanup"}
+    kept = ["keep_output" in tags(cell) for cell in taught if not tags(cell) & other]
     text = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
     graded = [MINUTES[grade] for grade, _ in GRADE.findall(text)]
     predictions = sum("prediction" in tags(cell) for cell in nb.cells) // 2
-    lines = sum(sizes) + sum(lines_of(cell) for cell in taught if cell not in steps)
+    lines = sum(lines_of(cell.source) for cell in taught)
     return Measure(
         words,
         lines,
         again,
-        math.ceil(words / WORDS_A_MINUTE + sum(sizes) / LINES_A_MINUTE),
+        kept.count(False),
+        len(kept),
+        math.ceil(words / WORDS_A_MINUTE + read / LINES_A_MINUTE),
         sum(graded) + PREDICTION * predictions,
     )

@@ -28,6 +28,11 @@ def test_the_minutes_of_a_run_are_known_of_each_lesson_and_of_no_other() -> None
     assert list(RUN) == [path.name[:2] for path in LESSONS]
 
 
+def test_all_lessons_together_have_at_most_30_000_words() -> None:
+    cells = (cell for path in LESSONS for cell in nbformat.read(path, as_version=4).cells)
+    assert sum(len(cell.source.split()) for cell in cells if cell.cell_type == "markdown") <= 30_000
+
+
 def test_the_exam_has_as_many_questions_as_its_last_line_says() -> None:
     exam = LESSONS[-2]
     cells = nbformat.read(exam, as_version=4).cells

@@ -96,6 +96,7 @@ def test_a_copy_has_not_run_and_gives_no_answer_away(lessons: Path, copies: Path
         return made
 
     marked = [cell(tag) for tag in ("fact", "exercise", "check", "proof", "solution")]
+    marked[-1].source = "# The exercise\na = 2"
     (lessons / "00_a.ipynb").write_text(book("An exercise", *marked))
     list(update(lessons, copies))
     cells = nbformat.read(copies / "00_a.ipynb", as_version=4).cells[1:]
@@ -109,7 +110,7 @@ def test_a_copy_has_not_run_and_gives_no_answer_away(lessons: Path, copies: Path
     ]
     assert solution.cell_type == "markdown"
     assert solution.source == (
-        "<details><summary>Solution</summary>\n\n```python\na = 2\n```\n\n</details>"
+        "<details><summary>The exercise</summary>\n\n```python\na = 2\n```\n\n</details>"
     )
 
 
