@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -107,7 +108,7 @@ def results(path: Path, nb: NotebookNode) -> Problems:
     measured = measure(nb)
     for line in measured.silent:
         yield f"the cell {line!r} has no kept output, and neither has the one before it"
-    if measured.without * 5 > measured.cells:
+    if measured.without > math.ceil(measured.cells / 5):
         yield f"{measured.without} of {measured.cells} code cells have no kept output"
 
 
