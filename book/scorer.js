@@ -1,21 +1,37 @@
-// Sphinx puts this in front of its search: pages that match by title or file name come first, then
-// manuals, the glossary and lessons; functions of the reference come last.
-const dashed = (text) => text.toLowerCase().replace(/[^a-z0-9]+/g, "-");
-const wanted = dashed(new URLSearchParams(location.search).get("q") ?? "-");
-const places = { "docs/": 30, glossary: 25, "notebooks/": 20, "reference/": -200 };
-const kinds = { title: 100, index: 100, object: 0 };
-var Scorer = {
-  score: ([page, , , , score, , kind]) => {
-    const place = Object.keys(places).find((start) => page.startsWith(start));
-    const named = dashed(page).includes(wanted) ? 60 : 0;
-    return score + (kinds[kind] ?? 50) + (places[place] ?? 0) + named;
-  },
-  objNameMatch: 11,
-  objPartialMatch: 6,
-  objPrio: { 0: 15, 1: 5, 2: -5 },
-  objPrioDefault: 0,
-  title: 15,
-  partialTitle: 7,
-  term: 5,
-  partialTerm: 2,
-};
+// Sphinx puts this in front of its search, which ranks by single words. Here a manual comes first, the more so if one of
+// its headings or its file name has all words of the question; then the glossary and lessons; functions come last.
+var Scorer = (() => {
+  const places = { "docs/": 60, glossary: 50, "notebooks/": 30, "reference/": -300 };
+  const stemmed = (text) => {
+    const stemmer = new Stemmer();
+    const words = text.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+    return new Set(words.filter((it) => !stopwords.has(it)).map((it) => stemmer.stemWord(it)));
+  };
+  const share = (wanted, text) => [...wanted].filter((it) => text.has(it)).length / (wanted.size || 1);
+  let asked, headings;
+  const bestHeading = (page) => {
+    headings ??= Object.entries(Search._index.alltitles).flatMap(([title, files]) => {
+      const words = stemmed(title);
+      return files.map(([file]) => [Search._index.docnames[file], words]);
+    });
+    const own = headings.filter(([name]) => name === page);
+    return Math.max(0, ...own.map(([, words]) => share(asked, words)));
+  };
+  return {
+    score: ([page, , anchor, , score]) => {
+      asked ??= stemmed(new URLSearchParams(location.search).get("q") ?? "");
+      const place = Object.keys(places).find((start) => page.startsWith(start));
+      const named = share(asked, stemmed(page.split("/").pop()));
+      const fits = named === 1 ? 1.2 : bestHeading(page) ** 2;
+      return Math.min(score, 15) + (anchor ? 1 : 0) + (places[place] ?? 0) + 100 * fits;
+    },
+    objNameMatch: 11,
+    objPartialMatch: 6,
+    objPrio: { 0: 15, 1: 5, 2: -5 },
+    objPrioDefault: 0,
+    title: 15,
+    partialTitle: 7,
+    term: 5,
+    partialTerm: 2,
+  };
+})();
