@@ -21,7 +21,8 @@ from pathlib import Path
 
 import golden
 import nbformat
-from bs4 import BeautifulSoup, SoupStrainer
+from bs4 import BeautifulSoup
+from bs4.filter import SoupStrainer
 from executed import VERSIONS, same, save
 from nbformat import NotebookNode
 
