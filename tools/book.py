@@ -143,9 +143,11 @@ def shown(nb: NotebookNode) -> NotebookNode:
             cell.source = PNG_OF_SVG.sub(r"](\1.svg)", cell.source)
         for tag in FOLDED.keys() & set(cell.metadata.get("tags", [])):
             cell.metadata.tags.append("hide-cell")
-            exercise = f": {cell.source.partition(chr(10))[0][2:]}" if tag == "solution" else ""
+            prompt = FOLDED[tag]
+            if tag == "solution":
+                prompt += ": " + cell.source.splitlines()[0].removeprefix("# ")
             cell.metadata["mystnb"] = {
-                "code_prompt_show": FOLDED[tag] + exercise,
+                "code_prompt_show": prompt,
                 "code_prompt_hide": "Hide it",
             }
     ran = nb.metadata.get(VERSIONS)

@@ -154,10 +154,8 @@ def _edition(lesson: bytes) -> bytes:
                 del cell[name]
             exercise, *lines = cell["source"]
             summary = exercise.removeprefix("# ").strip()
-            cell["source"] = [
-                f"<details><summary>{summary}</summary>\n\n",
-                *("```python\n", *lines, "\n```\n\n</details>"),
-            ]
+            opening = f"<details><summary>{summary}</summary>\n\n```python\n"
+            cell["source"] = [opening, *lines, "\n```\n\n</details>"]
         # JupyterLab shows the first line of a folded cell.
         for tag in FOLDED.keys() & set(tags):
             cell["source"] = [f"# {FOLDED[tag]}\n", *cell["source"]]

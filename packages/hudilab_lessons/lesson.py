@@ -113,7 +113,7 @@ class Lab:
         delete_tree(self.spark, uri)
 
     def tree(self, uri: str, folder: str = "") -> str:
-        """Return the files below a folder as a tree, the same in every run: see `tree_of`."""
+        """Return a table's files, or those of one folder, as the tree of `tree_of`."""
         return tree_of(self.files(uri), folder)
 
     def service(self, name: Name, *, own: bool = False) -> Any:

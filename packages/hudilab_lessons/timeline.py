@@ -62,16 +62,16 @@ def tree_of(paths: Iterable[str], folder: str = "") -> str:
         for group in GROUP.findall(path):
             files.setdefault(group, []).append(path.replace(group, ""))
     groups = sorted(files, key=lambda group: sorted(map(_natural, files[group])))
-    labels = {group: letters(number) for number, group in enumerate(groups)}
+    labels = {group: _letters(number) for number, group in enumerate(groups)}
     labelled = (GROUP.sub(lambda match: labels[match[0]], path) for path in named)
     below = f"{folder}/" if folder else ""
     shown = [path.removeprefix(below) for path in labelled if path.startswith(below)]
     lines, open_folders = [], list[str]()
     for path in sorted(shown, key=_natural):
         *folders, name = path.split("/")
-        for depth, folder in enumerate(folders):
+        for depth, part in enumerate(folders):
             if open_folders[: depth + 1] != folders[: depth + 1]:
-                lines.append(f"{'  ' * depth}{folder}/")
+                lines.append(f"{'  ' * depth}{part}/")
                 open_folders = folders[: depth + 1]
         open_folders = folders
         if name:
@@ -87,7 +87,7 @@ def _natural(path: str) -> list[tuple[bool, int, str]]:
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
-def letters(number: int) -> str:
+def _letters(number: int) -> str:
     """Return the name of a file group by its number, from 0: A to Z, then AA, AB ..."""
     rest, letter = divmod(number, 26)
-    return (letters(rest - 1) if rest else "") + chr(ord("A") + letter)
+    return (_letters(rest - 1) if rest else "") + chr(ord("A") + letter)

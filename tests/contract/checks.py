@@ -158,7 +158,7 @@ def figures(path: Path, nb: NotebookNode) -> Problems:
 def exercises(path: Path, nb: NotebookNode) -> Problems:
     """Prompt with a hint, empty starter, folded check; the solutions are at the lesson's end.
 
-    There, no page shows one below its exercise, and each begins with its exercise's heading.
+    There, no page shows one below its exercise, and each begins with its exercise's name.
     Nobody has answered, so each check has printed that it was not attempted. A prediction is a
     cell of its own, before what it is about; a later cell checks it, and what the lesson shows
     there is its solution.
@@ -186,12 +186,11 @@ def exercises(path: Path, nb: NotebookNode) -> Problems:
     ):
         yield f"no {SOLUTIONS!r}, with one solution for each exercise, before the last cell"
         return
-    for number, solution in zip(starts, cells[first:], strict=False):
-        prompt, starter = cells[number - 1 : number + 1]
-        above = "\n".join(cell.source for cell in cells[:number] if cell.cell_type == "markdown")
-        heading = re.findall(r"(?m)^##+ (?:Exercise: )?(.*)$", above)[-1]
-        if solution.source.partition("\n")[0] != f"# {heading[0].upper()}{heading[1:]}":
-            yield f"the solution of {heading!r} does not begin with this heading in a comment"
+    for number, solution in zip(starts, cells[first:-1], strict=True):
+        prompt, starter, check = cells[number - 1 : number + 2]
+        comments = [f"# {name[0].upper()}{name[1:]}" for name in names_in(check.source)]
+        if [solution.source.partition("\n")[0]] != comments:
+            yield f"a solution does not begin with its exercise's name, as in {comments}"
         if prompt.cell_type != "markdown" or HINT not in prompt.source:
             yield f"an exercise has no prompt with a {HINT} before it"
         if not re.search(r"(?m)^answer = None\b.*\Z", starter.source):

@@ -85,18 +85,18 @@ def measure(nb: NotebookNode) -> Measure:
     main = main_text(nb)
     words = sum(words_of(cell) for cell in main if cell.cell_type == "markdown")
     taught = [cell for cell in main if cell.cell_type == "code" and not tags(cell) & NOT_TAUGHT]
-    steps = [cell for cell in taught if "parameters" not in tags(cell) and without_imports(cell)]
-    read = sum(lines_of(without_imports(cell)) for cell in steps)
-    # The first step opens the session; the last ones give the result and clean up.
-    shown = [cell for cell in steps[1:] if not tags(cell) & {"prediction", "cleanup"}]
+    steps = [(cell, without_imports(cell)) for cell in taught if "parameters" not in tags(cell)]
+    read = sum(lines_of(source) for _, source in steps)
+    # The last steps give the result and clean up.
+    results = [step for step in steps if not tags(step[0]) & {"prediction", "cleanup"}]
+    kept = ["keep_output" in tags(cell) for cell, _ in results]
+    shown = [cell for cell, source in results if source][1:]  # the first step opens the session
     silent = ["keep_output" not in tags(cell) for cell in shown]
     again = [
         cell.source.partition("\n")[0]
         for cell, before, now in zip(shown[1:], silent, silent[1:], strict=False)
         if before and now
     ]
-    other = {"parameters", "prediction", "exercise", "cleanup"}
-    kept = ["keep_output" in tags(cell) for cell in taught if not tags(cell) & other]
     text = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
     graded = [MINUTES[grade] for grade, _ in GRADE.findall(text)]
     predictions = sum("prediction" in tags(cell) for cell in nb.cells) // 2

@@ -45,7 +45,7 @@ def test_the_exam_has_as_many_questions_as_its_last_line_says() -> None:
 
 
 def test_progress_lists_each_exercise_by_its_heading() -> None:
-    for lesson in LESSONS:
+    for lesson in (*LESSONS, ROOT / "notebooks" / "_template.ipynb"):
         cells = nbformat.read(lesson, as_version=4).cells
         text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
         names = [name for name in named_exercises(lesson) if not name.endswith(" (prediction)")]
