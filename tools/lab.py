@@ -32,6 +32,7 @@ FOLDED = {
 }
 PROVED = '\nprint("✓ proved")'  # the last line of a proof
 MANUALS = ("docs", "benchmarks")
+COPIED = "|".join(f"{name}/" for name in MANUALS)
 COPIES = "--copies"  # and a folder: only copy the lessons, for a JupyterLab that others start
 CONFIG = Path(__file__).with_name("jupyter")
 
@@ -163,15 +164,21 @@ def _edition(lesson: bytes) -> bytes:
             cell["source"] = [*cell["source"], PROVED]
         if cell["cell_type"] == "markdown":
             # Copies of the manuals are in the folder itself: JupyterLab opens nothing above it.
-            cell["source"] = [re.sub(r"\]\(\.\./", "](", line) for line in cell["source"]]
+            cell["source"] = [
+                _without_links(line, COPIED).replace("](../", "](") for line in cell["source"]
+            ]
     return (json.dumps(nb, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def _manual(text: str) -> bytes:
     """A manual's copy, whose links lead to copies; a link to another file becomes plain text."""
     text = text.replace("](../notebooks/", "](../")
-    copied = "|".join((r"\d\d_", "images/", *(f"{name}/" for name in MANUALS)))
-    return re.sub(rf"\[([^\]]*)\]\(\.\./(?!{copied})[^)]*\)", r"\1", text).encode()
+    return _without_links(text, rf"\d\d_|images/|{COPIED}").encode()
+
+
+def _without_links(text: str, kept: str) -> str:
+    """The text, in which links to what is above its folder are plain, except to `kept`."""
+    return re.sub(rf"\[([^\]]*)\]\(\.\./(?!{kept})[^)]*\)", r"\1", text)
 
 
 def _digest(data: bytes) -> str:

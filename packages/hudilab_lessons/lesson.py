@@ -274,7 +274,9 @@ def show_sections(notebook: Path) -> None:
     if shell is None or notebook.suffix != ".ipynb" or not notebook.is_file():
         return
     section_of, titles = {}, [""]
-    for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
+    if not (cells := _saved_cells(notebook)):
+        return
+    for cell in cells:
         text = "".join(cell["source"])
         if cell["cell_type"] == "markdown" and text.startswith("## "):
             titles.append(text.splitlines()[0].removeprefix("## "))
@@ -288,6 +290,16 @@ def show_sections(notebook: Path) -> None:
             line.update(Pretty(f"{where}: {titles[section]}, {seconds}"))
 
     shell.events.register("pre_run_cell", update)
+
+
+def _saved_cells(notebook: Path) -> list[Any]:
+    """Return the cells of a notebook's file; none if it has no whole notebook for a second."""
+    for _ in range(10):
+        try:
+            return list(json.loads(notebook.read_text("utf-8"))["cells"])
+        except ValueError:  # JupyterLab empties the file, and then writes it
+            time.sleep(0.1)
+    return []
 
 
 def _text(name: str, value: Any) -> str:

@@ -53,7 +53,7 @@ def test_it_asks_nothing_and_shows_a_diagram(lab: tuple[str, str, Path]) -> None
         page.goto(f"{address}/lab/tree/picture.ipynb?token={token}&reset")
         shown = page.locator(".jp-MarkdownCell img")
         shown.wait_for(timeout=60_000)
-        wait_for(lambda: shown.evaluate("it => it.naturalWidth") == 600, 10, "the diagram")
+        wait_for(lambda: shown.evaluate("it => it.naturalWidth") == 950, 10, "the diagram")
         page.wait_for_timeout(3000)  # the question came a second after the page
         assert page.get_by_text("official Jupyter news").count() == 0
         assert page.locator(".Toastify__toast, .jp-Dialog").count() == 0

@@ -36,8 +36,9 @@ def test_a_session_stays_for_a_persons_exercises_and_ends_headless(
         assert ended == ["query", "other", "session", "servers"]
 
 
+@pytest.mark.parametrize("saving", [False, True])
 def test_a_running_notebook_shows_its_section(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    saving: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell = InteractiveShell.instance()
     headings = (new_markdown_cell("## Write rows\n\nText"), new_markdown_cell("## Read them"))
@@ -45,6 +46,10 @@ def test_a_running_notebook_shows_its_section(
     cells = [code[0], headings[0], *code[1:3], headings[1], code[3]]
     notebook = tmp_path / "lesson.ipynb"
     nbformat.write(new_notebook(cells=cells), notebook)
+    if saving:  # JupyterLab empties the file before it writes it
+        text = notebook.read_text()
+        notebook.write_text("")
+        monkeypatch.setattr("time.sleep", lambda _: notebook.write_text(text))
     shown: list[str] = []
     handle = SimpleNamespace(update=lambda line: shown.append(line.data.partition(", ")[0]))
     monkeypatch.setattr(lesson, "display", lambda *_, **__: handle)
@@ -57,3 +62,15 @@ def test_a_running_notebook_shows_its_section(
     shell.events.unregister("pre_run_cell", update)
     first, second = "section 1 of 2: Write rows", "section 2 of 2: Read them"
     assert shown == [first, first, second]
+
+
+def test_a_file_without_a_notebook_shows_no_section(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = InteractiveShell.instance()
+    empty = tmp_path / "lesson.ipynb"
+    empty.touch()
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    before = list(shell.events.callbacks["pre_run_cell"])
+    lesson.show_sections(empty)
+    assert shell.events.callbacks["pre_run_cell"] == before

@@ -76,10 +76,11 @@ def test_links_lead_to_copies_of_the_manuals(lessons: Path, copies: Path) -> Non
         "[00](../notebooks/00_a.ipynb), [tests](../tests/a.py) and [all](../README.md),\n"
         "[figures](../benchmarks/README.md), ![](../notebooks/images/a.png)\n"
     )
-    (lessons / "00_a.ipynb").write_text(book("[Take it to work](../docs/work.md#here)"))
+    text = "[Take it to work](../docs/work.md#here), [defaults](../conf/hudi.conf)"
+    (lessons / "00_a.ipynb").write_text(book(text))
     list(update(lessons, copies))
     copy = nbformat.read(copies / "00_a.ipynb", as_version=4)
-    assert copy.cells[0].source == "[Take it to work](docs/work.md#here)"
+    assert copy.cells[0].source == "[Take it to work](docs/work.md#here), defaults"
     assert (copies / "docs" / "work.md").read_text().splitlines() == [
         "[00](../00_a.ipynb), tests and all,",
         "[figures](../benchmarks/README.md), ![](../images/a.png)",
