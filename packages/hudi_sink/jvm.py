@@ -101,6 +101,16 @@ def as_batch(session: SparkSession, execution: Any) -> DataFrame:
     return DataFrame(java.internalCreateDataFrame(rows, schema, False), session)
 
 
+def cached(rows: DataFrame) -> DataFrame:
+    """Return the rows of a query in Spark's cache, with its files listed before that.
+
+    Hudi may list the files of a table in a thread of Spark's, and then removes the table's column
+    statistics from the cache. That waits for a query that is just being cached, which waits for the
+    files, so neither would end. Source: Hudi 1.2, `HoodieCatalystUtils.withPersistedDataset`.
+    """
+    return as_batch(rows.sparkSession, rows._jdf.queryExecution()).persist()
+
+
 def columns_json(rows: DataFrame) -> str:
     """Return the schema as Spark's JSON."""
     return str(rows._jdf.schema().json())

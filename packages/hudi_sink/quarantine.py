@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hudi_sink.commits import Commits
+from hudi_sink.jvm import cached
 from hudi_sink.metadata import closing_options, first_options
 from hudi_sink.rows import REFUSED
 from hudi_sink.rules import BatchMetadata
@@ -95,7 +96,7 @@ class Quarantine:
         if self._cached is None:
             if REFUSED in batch.columns:
                 problem = F.coalesce(F.col(f"{REFUSED}.reason"), problem)
-            self._cached = batch.withColumn(REASON, problem).persist()
+            self._cached = cached(batch.withColumn(REASON, problem))
         bad = self._cached.where(F.col(REASON).isNotNull())
         count = bad.count()
         self._put(bad, count, metadata, fenced)

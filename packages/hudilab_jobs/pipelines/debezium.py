@@ -20,7 +20,14 @@ from hudilab.settings import Settings
 from hudilab.table import DELETED
 from hudilab_jobs.groups import ChangePipeline
 from hudilab_jobs.pipelines.avro_values import DIGITS, MARK, READ, read_avro
-from hudilab_jobs.pipelines.json_text import PROBLEM, ROW, with_json
+from hudilab_jobs.pipelines.json_text import (
+    PROBLEM,
+    ROW,
+    has_just,
+    has_once,
+    key_in_text,
+    with_json,
+)
 from hudilab_jobs.pipelines.text_values import FIX_PROGRAM, Texts, literal, one_line, quoted
 from hudilab_jobs.pipelines.text_values import Case as SqlCase
 from hudilab_jobs.pipelines.topic import (
@@ -72,6 +79,13 @@ HAS_UNSENT = "(" + " OR ".join(f"contains({{0}}, '{VALUES[n]}')" for n in (0, 1,
 UNSENT, STORED = "_unsent", "_stored"
 LAST_REFUSED, FIRST = "_last_refused", "_first"
 HAS, KEYS = "_has", f"json_object_keys(get_json_object({TEXT}, '$.after'))"  # an event's columns
+# Most events name these keys once, in this order, besides the table's columns.
+ONCE, READ_KEYS = "_once", ("after", "source", "connector", "schema", "table", "lsn", "op")
+# Then this text has the row's columns.
+AFTER, BEGINS, ENDS = "_after", literal('"after":{'), literal('"source":{')
+OF_AFTER = f"substring_index(substring_index({TEXT}, {ENDS}, 1), {BEGINS}, -1)"
+NO_ROW = f"""contains({TEXT}, '"after":null')"""
+IS_USUAL = "_is_usual"  # whether they surely are those of source.schema
 FULL = "run ALTER TABLE ... REPLICA IDENTITY FULL there, after which an update sends the whole row"
 LEAVE_OUT = (
     "leave such a column out until an event has it, or correct column.exclude.list in the "
@@ -129,7 +143,7 @@ class ChangeTopic(Topic):
     deletion = "it deletes a row"
     copied = "let the connector send a new snapshot to a new topic (topic.prefix)"
     _deletes = True
-    _fills = False  # whether values of the batch are to be filled in
+    _lacks: bool | None = None  # whether the batch lacks values; None if that is unknown
 
     def __init__(
         self,
@@ -159,9 +173,9 @@ class ChangeTopic(Topic):
         try:
             self._look_ahead(self._decoded(messages, ids))
             rows = self.selected(self._rows(messages, ids))
-            return self._filled(rows) if self._fills else rows
+            return self._filled(rows) if self._lacks else rows
         finally:
-            self._fills, self._first = False, {}
+            self._lacks, self._first = None, {}
 
     def _look_ahead(self, messages: DataFrame) -> None:
         """Find out whether values of the batch are missing, and since when there are such values.
@@ -175,9 +189,13 @@ class ChangeTopic(Topic):
         parts = (f"get_json_object({TEXT}, '$.source.{part}')" for part in PARTS)
         own = f"concat_ws('.', {', '.join(parts)}) = {literal(self.group.database_table)}"
         unsent = HAS_UNSENT.format(TEXT)
-        lacking = f"size({self._lacking(KEYS)}) > 0 AND {own}"
+        # An event that seems to have all columns, and has not, is refused later.
+        has_all = " AND ".join(f"contains({OF_AFTER}, {key_in_text(n)})" for n in self._values())
+        lacking = (
+            f"if({NO_ROW} OR {has_all or 'true'}, false, size({self._lacking(KEYS)}) > 0 AND {own})"
+        )
         found = rows.selectExpr(f"max({unsent}) AS unsent", f"max({lacking}) AS lacking").first()
-        self._fills = bool(found and found["unsent"])
+        self._lacks = bool(found and found["unsent"])
         if not (found and found["lacking"]):
             return
         lsn = f"CAST(get_json_object({TEXT}, '$.source.lsn') AS BIGINT)"
@@ -315,22 +333,36 @@ class ChangeTopic(Topic):
         rows = with_json(rows, KEY_TEXT, keys, texts, arrays=False)
         rows = rows.withColumnsRenamed({ROW: KEY_ROW, PROBLEM: KEY_PROBLEM})
         names = [*columns.names, LSN]
-        if self._fills:
+        if self._lacks:
             names.append(UNSENT)
             unsent = (f"if({is_unsent(name)}, {literal(name)}, NULL)" for name in columns.names)
             rows = rows.withColumn(UNSENT, F.expr(f"array_compact(array({', '.join(unsent)}))"))
             for text in (json.dumps(VALUES[0]), json.dumps(VALUES[1]), *VALUES[2:]):
                 rows = rows.withColumn(TEXT, F.replace(TEXT, F.lit(f":{text}"), F.lit(":null")))
-        rows = with_json(rows.withColumn(HAS, F.expr(KEYS)), TEXT, event, texts, arrays=False)
+        rows = rows.withColumn(AFTER, F.expr(OF_AFTER))
+        rows = rows.withColumn(ONCE, F.expr(has_once(TEXT, READ_KEYS)))
+        rows = rows.withColumn(IS_USUAL, F.expr(self._is_usual()))
+        usual = f"array({', '.join(map(literal, columns.names))})"
+        rows = rows.withColumn(HAS, F.expr(f"if({IS_USUAL}, {usual}, {KEYS})"))
+        plain = f"{ONCE} AND ({IS_USUAL} OR {NO_ROW})"
+        rows = with_json(rows, TEXT, event, texts, arrays=False, plain=plain)
         fields = [
             f"{literal(name)}, {KEY_ROW if name in self._record_key else f'{ROW}.after'}."
             + quoted(name)
             for name in columns.names
         ]
-        fields += [f"'{LSN}', {ROW}.source.lsn", *([f"'{UNSENT}', {UNSENT}"] * self._fills)]
+        fields += [f"'{LSN}', {ROW}.source.lsn", *([f"'{UNSENT}', {UNSENT}"] * bool(self._lacks))]
         rows = rows.withColumn("row", F.expr(f"named_struct({', '.join(fields)})"))
         cases = [(F.expr(w), F.expr(problem), F.expr(r)) for w, problem, r in self._cases()]
         return rows, names, cases
+
+    def _is_usual(self) -> str:
+        """Return the SQL of whether an event surely has just the columns of `source.schema`.
+
+        False for a value that is no JSON, such as NaN, which such an event must not have.
+        """
+        no_json = " OR ".join(f"contains({AFTER}, ':{start}')" for start in ("N", "I", "-I", "+I"))
+        return f"{ONCE} AND {has_just(AFTER, self._columns.names)} AND NOT ({no_json})"
 
     def _filled(self, rows: DataFrame) -> DataFrame:
         """Return the rows with each unsent value as an earlier row of the key has it.
@@ -446,8 +478,9 @@ class ChangeTopic(Topic):
             literal("add one, or set message.key.columns in the connector"),
         )
         yield (
-            f"{source}.table IS NOT NULL AND NOT array_sort(json_object_keys({KEY_TEXT})) <=> "
-            f"array({', '.join(literal(name) for name in sorted(self._record_key))})",
+            f"{source}.table IS NOT NULL AND if({has_just(KEY_TEXT, self._record_key)}, false, "
+            f"NOT array_sort(json_object_keys({KEY_TEXT})) <=> "
+            f"array({', '.join(literal(name) for name in sorted(self._record_key))}))",
             f"concat('its key has ', coalesce({has}, 'no columns'), "
             f"{literal(f', but record.key is {key}')})",
             literal("write the columns of the key into record.key"),
@@ -517,7 +550,7 @@ class ChangeTopic(Topic):
     def _column_cases(self, column: T.StructField) -> Iterator[SqlCase]:
         """Yield which values a column must not have."""
         name, value = column.name, value_of(column.name)
-        if not self._fills:
+        if self._lacks is None:
             what = f"{self._unsent(name)}, because the update left it as it was"
             yield f"{HAS_UNSENT.format(TEXT)} AND {is_unsent(name)}", literal(what), literal(FULL)
         if (unit := self.group.timestamp_unit) and name in self._moments:

@@ -9,7 +9,9 @@ of a text that is neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -84,7 +86,40 @@ def lines_are_whole(column: str, texts: Texts, file: str) -> Column:
     return F.when(unfinished, error).otherwise(True)
 
 
-def with_json(
+def has_just(text: str, names: Sequence[str]) -> str:
+    """Return whether an object has each of these keys once, and no other; quick, false in doubt.
+
+    A key ends with a quote and a colon. If there are as many such pairs as names, and each name has
+    one, there are no others, not even in an inner object.
+
+    Args:
+        text: The SQL of a JSON object.
+    """
+    each = (f"contains({text}, {key_in_text(name)})" for name in names)
+    return f"{_pairs(text)} = {len(names)} AND NOT ({_other_ends(text)}) AND {' AND '.join(each)}"
+
+
+def has_once(text: str, names: Sequence[str]) -> str:
+    """Return whether a text has each of these keys once and in this order; false in doubt.
+
+    The keys may be those of inner objects.
+
+    Args:
+        text: The SQL of a JSON object.
+    """
+    # In any spelling, except for escapes.
+    keys = literal(rf"""["'](?i:{"|".join(map(re.escape, names))})["']\s*:""")
+    usual = ", ".join(map(key_in_text, names))
+    found = f"regexp_extract_all({text}, {keys}, 0)"
+    return f"NOT contains({text}, '\\\\u') AND {found} = array({usual})"
+
+
+def key_in_text(name: str) -> str:
+    """Return the SQL of a key and its colon as they are usually in a text."""
+    return literal(f"{json.dumps(name, ensure_ascii=False)}:")
+
+
+def with_json(  # noqa: PLR0913 - the last three are keywords
     rows: DataFrame,
     column: str,
     schema: T.StructType,
@@ -92,6 +127,7 @@ def with_json(
     *,
     arrays: bool,
     lines: bool = False,
+    plain: str | None = None,
 ) -> DataFrame:
     """Parse the JSON texts of a column into the columns `json_row` and `json_problem`.
 
@@ -103,6 +139,8 @@ def with_json(
         arrays: Whether an array of objects becomes a row for each; else it is a problem.
         lines: Whether to add `json_line` too: STRING, the text, in hex if it is not of the
             encoding; of an array without a problem as a whole, the row's object as JSON.
+        plain: The SQL of whether a text surely has no key twice, or with other capitals. By
+            default, the number of its keys is compared with the columns that are there.
     """
     charset = texts.charset
     raw = quoted(column)
@@ -120,7 +158,7 @@ def with_json(
     rows = rows.withColumn(_PARSED, F.from_json(F.expr(wrapped), wrapper, options))
     cases = [
         (check, *encoding_problem(charset, RECODE if arrays else _RECODE)),
-        *_text_cases(schema, arrays),
+        *_text_cases(schema, plain or _has_plain_keys(schema), arrays),
     ]
     rows = rows.withColumn(_WHOLE, F.expr(problem_of(cases)))
     parsed = f"{_PARSED}.rows"
@@ -217,7 +255,7 @@ def _lost(value: str, kind: T.DataType, texts: Texts, depth: int = 0) -> str | N
     return f"({value} IS NOT NULL AND {_converted(value, kind, texts, depth)} IS NULL)"
 
 
-def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[Case]:
+def _text_cases(schema: T.StructType, plain: str, arrays: bool) -> Iterator[Case]:
     """Yield conditions that a text must not meet, each with the problem and its remedy."""
     rows = f"{_PARSED}.rows"
     misshapen = f"{_TEXT} <> '' AND (size({rows}) <> 1 OR get({rows}, 0) IS NULL)"
@@ -253,7 +291,8 @@ def _text_cases(schema: T.StructType, arrays: bool) -> Iterator[Case]:
     )
     doubtful = _doubtful(_TEXT, schema)
     if doubtful:
-        doubtful = f"NOT ({_has_plain_keys(schema)}) AND ({doubtful})"
+        # Of an AND, Spark may evaluate both sides for each text.
+        doubtful = f"if({plain}, false, {doubtful})"
     if arrays:
         doubtful = f"if({_IS_ARRAY}, {_doubtful(_TEXT, T.ArrayType(schema))}, {doubtful})"
     yield (
@@ -316,11 +355,19 @@ def _has_plain_keys(schema: T.StructType) -> str:
             if isinstance(field.dataType, T.StructType):
                 yield from present(place, field.dataType)
 
-    pairs = f"""octet_length({_TEXT}) - octet_length(replace({_TEXT}, '":', ''))"""
     columns = " + ".join(present(f"get({_PARSED}.rows, 0)", schema))
+    return f"{_pairs(_TEXT)} * 2 = {columns} AND NOT ({_other_ends(_TEXT)})"
+
+
+def _pairs(text: str) -> str:
+    """Return how many quotes a text has that a colon follows, of which each may end a key."""
+    return f"""(octet_length({text}) - octet_length(replace({text}, '":', ''))) div 2"""
+
+
+def _other_ends(text: str) -> str:
+    """Return whether a text may have a key that ends otherwise."""
     # A regular expression for these ends takes as long as a list of the keys.
-    others = " OR ".join(f"contains({_TEXT}, '{end}:')" for end in _OTHER_ENDS)
-    return f"{pairs} = {columns} AND NOT ({others})"
+    return " OR ".join(f"contains({text}, '{end}:')" for end in _OTHER_ENDS)
 
 
 def _doubtful(text: str, kind: T.DataType, depth: int = 0) -> str | None:

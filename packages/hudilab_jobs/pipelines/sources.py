@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from hudi_sink.commits import Commits
 from hudi_sink.files import FileInfo, exists, list_files
-from hudi_sink.jvm import as_batch, completed
+from hudi_sink.jvm import as_batch, cached, completed
 from hudi_sink.rows import REFUSED, refuse, refused_row
 from hudilab.errors import ConfigError, many, root_cause
 from hudilab.paths import TableLocation, local_path
@@ -292,7 +292,7 @@ class Source(ABC, Generic[Group]):
 
 def sample_of(origin: str, rows: DataFrame) -> Sample:
     """Return rows of the table as a sample, with the problems of refused rows."""
-    rows = rows.cache()
+    rows = cached(rows)
     rows.count()
     if REFUSED not in rows.columns:
         return Sample(origin, rows)

@@ -45,6 +45,7 @@ class Stream:
     def __init__(self, spark: SparkSession, home: Path, spec: TableSpec = SPEC) -> None:
         self.spark, self.spec, self.inbox = spark, spec, str(home / "inbox")
         self.files = 1  # a batch
+        self.query: Callable[[DataFrame], DataFrame] = lambda rows: rows  # of each batch
         self.location: TableLocation = locate("warehouse", "lab", "own", is_local=True, home=home)
         self.sink: Callable[[], ExactlyOnceSink] = lambda: ExactlyOnceSink(
             spark, self.spec, self.location, {"inbox": "own"}, quarantine=True
@@ -57,7 +58,9 @@ class Stream:
             made.write.mode("append").parquet(self.inbox)
         arrived = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", self.files)
         sink = self.sink()
-        stream = arrived.parquet(self.inbox).writeStream.foreachBatch(sink.write_batch)
+        stream = arrived.parquet(self.inbox).writeStream.foreachBatch(
+            lambda rows, batch: sink.write_batch(self.query(rows), batch)
+        )
         stream = stream.option("checkpointLocation", self.location.checkpoint)
         drain(stream.trigger(availableNow=True).start(), deadline=120)
 
@@ -88,6 +91,23 @@ def cached_rdds(spark: SparkSession) -> set[int]:
 def as_json(row: Row) -> Any:
     note = None if row[3] is None else {"a": row[3][0], "b": row[3][1]}
     return {"id": row[0], "city": row[1], "moment": row[2], "note": note}
+
+
+@pytest.mark.parametrize("as_broadcast", [True, False])
+def test_a_batch_that_is_joined_with_a_table_ends(
+    spark: SparkSession, tmp_path: Path, as_broadcast: bool
+) -> None:
+    """With data skipping, Hudi and Spark's cache would wait for each other."""
+    path, own = f"file://{tmp_path}/cities", Stream(spark, tmp_path)
+    options = {"hoodie.table.name": "cities", "hoodie.datasource.write.recordkey.field": "city"}
+    for city in ("Oslo", "Bern"):
+        rows = spark.createDataFrame([(city, len(city))], "city STRING, size INT")
+        rows.write.format("hudi").options(**options).mode("append").save(path)
+    cities = spark.read.format("hudi").load(path).where("size > 3").select("city")
+    cities = F.broadcast(cities) if as_broadcast else cities
+    own.query = lambda rows: rows.join(cities, "city").select(rows.columns).repartition(2)
+    own.run([GOOD, (2, "Bern", 1, None), (3, "Rome?", 1, None)])
+    assert own.stored() == [(1, "Oslo", 1), (2, "Bern", 1)]
 
 
 def test_each_bad_row_is_quarantined_once_with_its_reason(
