@@ -364,7 +364,8 @@ def main() -> None:
     try:
         app(args=join_pairs(words) if words[:1] == ["run"] else words, prog_name="hudilab")
     except (LabError, InspectError) as error:
-        print(f"hudilab: {LabError(error.problem, error.remedy)}", file=sys.stderr)
+        remedy = error.remedy.replace("hudi-inspect ", "hudilab inspect ")
+        print(f"hudilab: {LabError(error.problem, remedy)}", file=sys.stderr)
         sys.exit(1)
     except ModuleNotFoundError as error:
         if (error.name or "hudilab").partition(".")[0] == "hudilab":

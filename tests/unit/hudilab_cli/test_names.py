@@ -64,7 +64,7 @@ def test_inspect_without_a_checkout_finds_folders_only(
     monkeypatch.delenv("HUDILAB_CONF")
     assert hudilab(monkeypatch, "inspect", "own") == 1
     assert capsys.readouterr().err == (
-        f"hudilab: {home}/own does not exist; give the table's folder: hudi-inspect TABLE\n"
+        f"hudilab: {home}/own does not exist; give the table's folder: hudilab inspect TABLE\n"
     )
     assert hudilab(monkeypatch, "inspect", "own", "--run-id", "a") == 1
     assert "hudilab is installed without its checkout" in capsys.readouterr().err
