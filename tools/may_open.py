@@ -1,8 +1,8 @@
-"""Refuse root and a port that cannot be used, before minutes of set-up: may_open.py ARGUMENTS.
+"""Refuse root, and a port or address that can't be used, before minutes of set-up.
 
-The arguments are JupyterLab's, which would refuse root late, and otherwise open on another port
-than the one that was asked for. Standard library only, in the syntax of Python 3.6, because it runs
-before the set-up.
+The arguments are JupyterLab's, which would refuse root late, open on another port than the one that
+was asked for, and end in a traceback at another machine's address. Standard library only, in the
+syntax of Python 3.6, because it runs before the set-up.
 """
 
 import errno
@@ -20,11 +20,11 @@ def refusal(arguments: "list[str]") -> "tuple[str, str] | None":
     if os.geteuid() == 0 and not allowed:
         again = command(["--allow-root", *arguments])
         return "JupyterLab does not run as root", f"use another account, or allow it with: {again}"
-    return unusable_port(arguments)
+    return unusable(arguments)
 
 
-def unusable_port(arguments: "list[str]") -> "tuple[str, str] | None":
-    """What is wrong with the port, and the remedy; None if it is free, or if none is given."""
+def unusable(arguments: "list[str]") -> "tuple[str, str] | None":
+    """What is wrong with the port or the address, and the remedy; None if both can be used."""
     options = {}
     for at, argument in enumerate(arguments):
         match = OPTION.fullmatch(argument)
@@ -32,30 +32,49 @@ def unusable_port(arguments: "list[str]") -> "tuple[str, str] | None":
             following = arguments[at + 1] if at + 1 < len(arguments) else ""
             options[match.group(1)] = match.group(2) or following
     port, address = options.get("port", ""), options.get("ip", "localhost")
-    if not port.isdigit() or not 0 < int(port) < 65536:
-        return None  # 0 is any free port, and JupyterLab refuses the others
-    problem = hindrance(address, int(port))
-    if not problem:
+    is_port = port.isdigit() and int(port) < 65536
+    if hindrance(address, 0):
+        value, other, problem = address, "127.0.0.1", f"{address} is no address of this machine"
+    elif port and not is_port:
+        value, other, problem = port, free(address, 8888), f"port {port} is not between 0 and 65535"
+    elif port and hindrance(address, int(port)):
+        other = free(address, int(port) + 1)
+        value, problem = port, f"port {port} {hindrance(address, int(port))}"
+    else:
         return None
-    other = next((n for n in range(int(port) + 1, 65536) if not hindrance(address, n)), 0)
-    again = [re.sub(rf"\b{port}$", str(other), text) for text in arguments]
-    return f"port {port} {problem}", f"choose another, such as: {command(again)}"
+    again = [re.sub(rf"(^|=){re.escape(value)}$", rf"\g<1>{other}", text) for text in arguments]
+    return problem, f"choose another, such as: {command(again)}"
+
+
+def free(address: str, first: int) -> str:
+    """The first port from `first` on that can be used; 0, which is any, if there is none."""
+    return next((str(port) for port in range(first, 65536) if not hindrance(address, port)), "0")
 
 
 def hindrance(address: str, port: int) -> str:
-    """Why a port of this machine cannot be used; empty if it can."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
-        # As JupyterLab does: a connection that just ended does not count.
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """Why a port and an address cannot be used; empty if they can."""
+    problem = "is at no address of this machine"
+    anywhere = address in ("*", "")
+    try:
+        found = socket.getaddrinfo(
+            None if anywhere else address, port, 0, socket.SOCK_STREAM, 0, socket.AI_PASSIVE
+        )
+    except OSError:
+        return problem
+    for family, kind, _, _, where in found:
         try:
-            server.bind(("" if address in ("*", "") else address, port))
+            with socket.socket(family, kind) as server:
+                # As JupyterLab does: a connection that just ended does not count.
+                server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                server.bind(where)
+                problem = ""
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 return "is in use by another program"
             if error.errno == errno.EACCES:
                 return "is reserved for root"
-            # Another port would not help: JupyterLab reports an address that is not this machine's.
-    return ""
+            # Such as ::1 of localhost on a machine without IPv6.
+    return problem
 
 
 def command(arguments: "list[str]") -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from lab import NOTES, main, update
-from may_open import refusal, unusable_port
+from may_open import refusal, unusable
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -187,29 +187,36 @@ def test_root_is_refused(
         )
 
 
-def test_an_unusable_port_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAKELEVEL", "1")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         for options in ([f"--port={port}"], ["--port", str(port)], [f"--ServerApp.port={port}"]):
-            problem, remedy = unusable_port([*options, "--no-browser"]) or ("", "")
+            problem, remedy = unusable([*options, "--no-browser"]) or ("", "")
             assert problem == f"port {port} is in use by another program"
             other = int(re.findall(r"\d+", remedy)[-1])
             assert other > port
             again = " ".join([*options, "--no-browser"]).replace(str(port), str(other))
             assert remedy == f'choose another, such as: make lab ARGS="{again}"'
-    for fine in ([f"--port={port}"], [], ["--port=0"], ["--no-browser"], ["--port=x"], ["--port"]):
-        assert unusable_port(fine) is None
-    assert unusable_port(["--ip=192.0.2.1", "--port=8890"]) is None  # not of this machine
+    for fine in ([f"--port={port}"], [], ["--port=0"], ["--ip=0.0.0.0"], ["--ip", "*"], ["--port"]):
+        assert unusable(fine) is None
+    for wrong in ("65536", "x", "-5"):
+        problem, remedy = unusable([f"--port={wrong}"]) or ("", "")
+        assert problem == f"port {wrong} is not between 0 and 65535"
+        assert re.fullmatch(r'choose another, such as: make lab ARGS="--port=\d+"', remedy)
+    assert unusable(["--ip=192.0.2.1", "--port=8890"]) == (
+        "192.0.2.1 is no address of this machine",
+        'choose another, such as: make lab ARGS="--ip=127.0.0.1 --port=8890"',
+    )
 
     def reserved(_: socket.socket, address: tuple[str, int]) -> None:
-        if address[1] < 1024:
+        if 0 < address[1] < 1024:
             raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(socket.socket, "bind", reserved)
-    assert unusable_port(["--port=22"]) == (
+    assert unusable(["--ip=127.0.0.1", "--port=22"]) == (
         "port 22 is reserved for root",
-        'choose another, such as: make lab ARGS="--port=1024"',
+        'choose another, such as: make lab ARGS="--ip=127.0.0.1 --port=1024"',
     )
 
 
