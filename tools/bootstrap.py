@@ -117,10 +117,12 @@ def main() -> int:
 
 def in_words(error: OSError) -> str:
     """What the disk or its rights refuse, in one line."""
+    where = Path(str(error.filename or ROOT))
     remedy = "make that folder writable, or clone the repository into another one"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         remedy = "free some space"
-    where = error.filename or ROOT
+    elif os.environ.get("HUDILAB_HOME") and ROOT not in (where, *where.parents):
+        remedy = "set HUDILAB_HOME to a folder of your own"
     return f"cannot write {where} ({error.strerror}); {remedy}, then run: make setup"
 
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from may_open import taken_port
+from may_open import refusal
 
 from hudilab.errors import LabError, PathError, many
 from hudilab.files import private_folder
@@ -41,13 +41,13 @@ def main(arguments: list[str]) -> int:
     """Does not return when all is well: JupyterLab takes this process over."""
     try:
         take_over_path()
+        copies_only = arguments[:1] == [COPIES]
+        if not copies_only and (problem := refusal(arguments)):
+            raise LabError(*problem)
         settings = load_settings()
         take_over_home(settings.home)
-        if problem := taken_port(arguments):
-            raise LabError(*problem)
         # A terminal of JupyterLab then finds `hudilab`, as remedies name it.
         _prepend("PATH", Path(sys.prefix, "bin"))
-        copies_only = arguments[:1] == [COPIES]
         folder = Path(arguments[1]) if copies_only else settings.home / "notebooks"
         first = [] if (folder / OPENED).exists() else [f"--LabApp.default_url=/lab/tree/{FIRST}"]
         for line in update(settings.project / "notebooks", folder):

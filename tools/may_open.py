@@ -1,9 +1,12 @@
-"""Refuse a port that another program has, before minutes of set-up: may_open.py ARGUMENTS.
+"""Refuse root, and a port or address that can't be used, before minutes of set-up.
 
-The arguments are JupyterLab's, which would otherwise open on another port than the one that was
-asked for. Standard library only, in the syntax of Python 3.6, because it runs before the set-up.
+The arguments are JupyterLab's, which would refuse root late, open on another port than the one that
+was asked for, and end in a traceback at another machine's address. Standard library only, in the
+syntax of Python 3.6, because it runs before the set-up.
 """
 
+import errno
+import os
 import re
 import socket
 import sys
@@ -11,8 +14,17 @@ import sys
 OPTION = re.compile(r"--(?:ServerApp\.|LabApp\.)?(port|ip)(?:=(.*))?")
 
 
-def taken_port(arguments: "list[str]") -> "tuple[str, str] | None":
-    """What is wrong with the port, and the remedy; None if it is free, or if none is given."""
+def refusal(arguments: "list[str]") -> "tuple[str, str] | None":
+    """Why JupyterLab would not open as asked for, and the remedy; None if it would."""
+    allowed = any("allow-root" in text.replace("_", "-") for text in arguments)
+    if os.geteuid() == 0 and not allowed:
+        again = command(["--allow-root", *arguments])
+        return "JupyterLab does not run as root", f"use another account, or allow it with: {again}"
+    return unusable(arguments)
+
+
+def unusable(arguments: "list[str]") -> "tuple[str, str] | None":
+    """What is wrong with the port or the address, and the remedy; None if both can be used."""
     options = {}
     for at, argument in enumerate(arguments):
         match = OPTION.fullmatch(argument)
@@ -20,30 +32,58 @@ def taken_port(arguments: "list[str]") -> "tuple[str, str] | None":
             following = arguments[at + 1] if at + 1 < len(arguments) else ""
             options[match.group(1)] = match.group(2) or following
     port, address = options.get("port", ""), options.get("ip", "localhost")
-    if not port.isdigit() or not 0 < int(port) < 65536:
-        return None  # 0 is any free port, and JupyterLab refuses the others
-    if is_free(address, int(port)):
+    is_port = port.isdigit() and int(port) < 65536
+    if hindrance(address, 0):
+        value, other, problem = address, "127.0.0.1", f"{address} is no address of this machine"
+    elif port and not is_port:
+        value, other, problem = port, free(address, 8888), f"port {port} is not between 0 and 65535"
+    elif port and hindrance(address, int(port)):
+        other = free(address, int(port) + 1)
+        value, problem = port, f"port {port} {hindrance(address, int(port))}"
+    else:
         return None
-    other = next((n for n in range(int(port) + 1, 65536) if is_free(address, n)), 0)
-    options_text = " ".join(re.sub(rf"\b{port}$", str(other), text) for text in arguments)
-    return (
-        f"port {port} is in use by another program",
-        f'choose another, such as: make lab ARGS="{options_text}"',
-    )
+    again = [re.sub(rf"(^|=){re.escape(value)}$", rf"\g<1>{other}", text) for text in arguments]
+    return problem, f"choose another, such as: {command(again)}"
 
 
-def is_free(address: str, port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
-        # As JupyterLab does: a connection that just ended does not count.
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def free(address: str, first: int) -> str:
+    """The first port from `first` on that can be used; 0, which is any, if there is none."""
+    return next((str(port) for port in range(first, 65536) if not hindrance(address, port)), "0")
+
+
+def hindrance(address: str, port: int) -> str:
+    """Why a port and an address cannot be used; empty if they can."""
+    problem = "is at no address of this machine"
+    anywhere = address in ("*", "")
+    try:
+        found = socket.getaddrinfo(
+            None if anywhere else address, port, 0, socket.SOCK_STREAM, 0, socket.AI_PASSIVE
+        )
+    except OSError:
+        return problem
+    for family, kind, _, _, where in found:
         try:
-            server.bind(("" if address in ("*", "") else address, port))
-        except OSError:
-            return False
-    return True
+            with socket.socket(family, kind) as server:
+                # As JupyterLab does: a connection that just ended does not count.
+                server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                server.bind(where)
+                problem = ""
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return "is in use by another program"
+            if error.errno == errno.EACCES:
+                return "is reserved for root"
+            # Such as ::1 of localhost on a machine without IPv6.
+    return problem
+
+
+def command(arguments: "list[str]") -> str:
+    """The command that was typed, with these arguments; make gives its programs MAKELEVEL."""
+    options = " ".join(arguments)
+    return f'make lab ARGS="{options}"' if "MAKELEVEL" in os.environ else f"hudilab lab {options}"
 
 
 if __name__ == "__main__":
-    problem = taken_port(sys.argv[1:])
+    problem = refusal(sys.argv[1:])
     if problem:
         sys.exit("lab: {}; {}".format(*problem))

@@ -43,7 +43,6 @@ LESSONS, TABLES, MACHINE, CLUSTER = "Lessons", "Streams and tables", "This machi
 app = typer.Typer(
     name="hudilab",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -363,9 +362,10 @@ def main() -> None:
     """
     words = sys.argv[1:]
     try:
-        app(args=join_pairs(words) if words[:1] == ["run"] else words)
+        app(args=join_pairs(words) if words[:1] == ["run"] else words, prog_name="hudilab")
     except (LabError, InspectError) as error:
-        print(f"hudilab: {LabError(error.problem, error.remedy)}", file=sys.stderr)
+        remedy = error.remedy.replace("hudi-inspect ", "hudilab inspect ")
+        print(f"hudilab: {LabError(error.problem, remedy)}", file=sys.stderr)
         sys.exit(1)
     except ModuleNotFoundError as error:
         if (error.name or "hudilab").partition(".")[0] == "hudilab":

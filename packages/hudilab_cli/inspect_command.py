@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from hudi_inspect.cli import HELP, LIMIT, STUCK_AFTER, show
+from hudilab.errors import ConfigError
 from hudilab_jobs import TableRunId
 
 
@@ -57,15 +58,18 @@ def command(  # noqa: PLR0913 - the options of hudi-inspect
 
 def _place(table: str, run_id: str) -> str:
     """Return the location of a table; load the settings only for a pipeline's name or file."""
-    is_file = table.endswith(".json") and Path(table).is_file()
-    if (
-        not run_id
-        and not is_file
-        and ("/" in table or ":" in table or Path(table, ".hoodie").is_dir())
-    ):
+    of_pipeline = bool(run_id) or (table.endswith(".json") and Path(table).is_file())
+    is_path = "/" in table or ":" in table or Path(table, ".hoodie").is_dir()
+    if is_path and not of_pipeline:
         return table
     try:
+        from hudilab.settings import project_root
         from hudilab_jobs.settings import find_table
     except ModuleNotFoundError:  # the extra `inspect` alone has no pipelines
         return table
+    if not of_pipeline:
+        try:
+            project_root()
+        except ConfigError:  # without a checkout there are no pipelines either
+            return table
     return find_table(table, "inspect", run_id)[1]

@@ -33,6 +33,11 @@ def test_all_lessons_together_have_at_most_30_000_words() -> None:
     assert sum(len(cell.source.split()) for cell in cells if cell.cell_type == "markdown") <= 30_000
 
 
+def test_all_manuals_together_have_at_most_23_500_words() -> None:
+    pages = (ROOT / "docs").glob("*.md")
+    assert sum(len(page.read_text("utf-8").split()) for page in pages) <= 23_500
+
+
 def test_the_exam_has_as_many_questions_as_its_last_line_says() -> None:
     exam = LESSONS[-2]
     cells = nbformat.read(exam, as_version=4).cells

@@ -67,7 +67,8 @@ def test_jupyterlab_opens_the_copies_and_at_first_lesson_00(
     run = partial(
         subprocess.run, env=environment, capture_output=True, text=True, timeout=60, check=True
     )
-    command = [sys.executable, str(ROOT / "tools" / "lab.py"), "--no-browser", "--show-config"]
+    command = [sys.executable, str(ROOT / "tools" / "lab.py"), "--no-browser", "--allow-root"]
+    command += ["--show-config"]
     done = run(command, cwd=tmp_path)
     copies = tmp_path / "notebooks"
     lessons = len(list((ROOT / "notebooks").glob("[0-9]*.ipynb")))

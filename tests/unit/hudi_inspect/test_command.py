@@ -63,7 +63,7 @@ def test_html_goes_anywhere_but_into_the_table(table: HandMade, hudilab: Run) ->
         (inside, f"--html {inside} is inside the table's folder", "choose a file outside it"),
         (nowhere, f"cannot write {nowhere}: No such file or directory", "choose another file"),
     ):
-        error = f"hudilab: {problem}; {remedy}: hudi-inspect TABLE --html FILE\n"
+        error = f"hudilab: {problem}; {remedy}: hudilab inspect TABLE --html FILE\n"
         assert hudilab(table.root, "--html", page) == (1, "", error)
     page = table.root.parent / "page.html"
     assert hudilab(table.root, "--html", page)[0] == 0
@@ -119,7 +119,7 @@ def test_text_of_a_table_is_data(table: HandMade, hudilab: Run, operation: str) 
     code, _, error = hudilab(table.root, "--partition", "none")
     assert (code, error.partition("choose one: ")[2]) == (
         1,
-        f"hudi-inspect '{table.root}' --partition=$'p\\x1b[31m\\'\\x0ax'\n",
+        f"hudilab inspect '{table.root}' --partition=$'p\\x1b[31m\\'\\x0ax'\n",
     )
 
 

@@ -50,6 +50,16 @@ def test_the_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == f"hudilab {metadata.version('hudilab')}\n"
 
 
+def test_tab_completes_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_HUDILAB_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "hudilab se")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    hudilab(monkeypatch)
+    assert capsys.readouterr().out == "services\n"
+
+
 def test_the_lab_is_opened_from_a_checkout(
     sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,8 @@ from unit.handmade import HandMade
 from unit.hudilab.settings_files import group, write
 from unit.hudilab_jobs.test_pipelines import GROUP
 
+from hudilab import settings
+
 A = "aaaaaaaa-0000-0000-0000-000000000000-0"
 
 
@@ -53,6 +55,19 @@ def test_inspect_finds_a_pipelines_quarantine(
     # A quarantine that is set back without its stream would lack rows.
     assert hudilab(monkeypatch, "rewind", "--to", "a", "own_quarantine") == 1
     assert "there is no pipeline 'own_quarantine'" in capsys.readouterr().err
+
+
+def test_inspect_without_a_checkout_finds_folders_only(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(settings, "__file__", str(home / "lib/hudilab/settings.py"))
+    monkeypatch.delenv("HUDILAB_CONF")
+    assert hudilab(monkeypatch, "inspect", "own") == 1
+    assert capsys.readouterr().err == (
+        f"hudilab: {home}/own does not exist; give the table's folder: hudilab inspect TABLE\n"
+    )
+    assert hudilab(monkeypatch, "inspect", "own", "--run-id", "a") == 1
+    assert "hudilab is installed without its checkout" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["inspect", "tidy", "savepoint", "rewind --to 20260101000000"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from lab import NOTES, main, update
-from may_open import taken_port
+from may_open import refusal, unusable
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -159,54 +160,88 @@ def test_a_home_that_cannot_be_written_is_one_line(lessons: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("account", "options", "set_up"),
+    ("account", "options", "allowed"),
     [
         (0, "", False),
-        (0, "--no-browser --port=8890", False),
+        (0, "--no-browser --port=0", False),
         (0, "--no-browser --allow-root", True),
         (0, "--ServerApp.allow_root=True", True),
         (1000, "", True),
     ],
 )
-def test_make_lab_refuses_root_before_the_set_up(
-    tmp_path: Path, account: int, options: str, set_up: bool
+def test_root_is_refused(
+    monkeypatch: pytest.MonkeyPatch, account: int, options: str, allowed: bool
 ) -> None:
-    shutil.copy(ROOT / "Makefile", tmp_path)
-    (tmp_path / "tools").mkdir()
-    shutil.copy(ROOT / "tools" / "may_open.py", tmp_path / "tools")
-    (tmp_path / "tools" / "bootstrap.py").write_text("raise SystemExit('the set-up has begun')")
-    (tmp_path / "id").write_text(f"#!/bin/sh\necho {account}\n")
-    (tmp_path / "id").chmod(0o755)
-    done = subprocess.run(
-        ["make", "--no-print-directory", "lab", f"ARGS={options}"],
-        cwd=tmp_path,
-        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    remedy = f'make lab ARGS="{" ".join(filter(None, ("--allow-root", options)))}"'
-    refusal = (
-        f"lab: JupyterLab does not run as root; use another account, or allow it with: {remedy}"
-    )
-    assert done.stderr.splitlines()[0] == ("the set-up has begun" if set_up else refusal)
-    assert done.returncode == 2
+    monkeypatch.setattr(os, "geteuid", lambda: account)
+    again = " ".join(["--allow-root", *options.split()])
+    for level, typed in ((None, f"hudilab lab {again}"), ("1", f'make lab ARGS="{again}"')):
+        monkeypatch.delenv("MAKELEVEL", raising=False)
+        if level:
+            monkeypatch.setenv("MAKELEVEL", level)
+        assert refusal(options.split()) == (
+            None
+            if allowed
+            else (
+                "JupyterLab does not run as root",
+                f"use another account, or allow it with: {typed}",
+            )
+        )
 
 
-def test_a_taken_port_is_refused_before_the_set_up(tmp_path: Path) -> None:
+def test_an_unusable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAKELEVEL", "1")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         for options in ([f"--port={port}"], ["--port", str(port)], [f"--ServerApp.port={port}"]):
-            problem, remedy = taken_port([*options, "--no-browser"]) or ("", "")
+            problem, remedy = unusable([*options, "--no-browser"]) or ("", "")
             assert problem == f"port {port} is in use by another program"
             other = int(re.findall(r"\d+", remedy)[-1])
             assert other > port
             again = " ".join([*options, "--no-browser"]).replace(str(port), str(other))
             assert remedy == f'choose another, such as: make lab ARGS="{again}"'
-    assert taken_port([f"--port={port}"]) is None
-    for fine in ([], ["--port=0"], ["--no-browser"], ["--port=x"], ["--port"]):
-        assert taken_port(fine) is None
-    ast.parse((ROOT / "tools" / "may_open.py").read_text("utf-8"), feature_version=(3, 6))
+    for fine in ([f"--port={port}"], [], ["--port=0"], ["--ip=0.0.0.0"], ["--ip", "*"], ["--port"]):
+        assert unusable(fine) is None
+    for wrong in ("65536", "x", "-5"):
+        problem, remedy = unusable([f"--port={wrong}"]) or ("", "")
+        assert problem == f"port {wrong} is not between 0 and 65535"
+        assert re.fullmatch(r'choose another, such as: make lab ARGS="--port=\d+"', remedy)
+    assert unusable(["--ip=192.0.2.1", "--port=8890"]) == (
+        "192.0.2.1 is no address of this machine",
+        'choose another, such as: make lab ARGS="--ip=127.0.0.1 --port=8890"',
+    )
+
+    def reserved(_: socket.socket, address: tuple[str, int]) -> None:
+        if 0 < address[1] < 1024:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", reserved)
+    assert unusable(["--ip=127.0.0.1", "--port=22"]) == (
+        "port 22 is reserved for root",
+        'choose another, such as: make lab ARGS="--ip=127.0.0.1 --port=1024"',
+    )
+
+
+def test_make_lab_refuses_before_the_set_up(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "tools").mkdir()
+    program = shutil.copy(ROOT / "tools" / "may_open.py", tmp_path / "tools")
+    (tmp_path / "tools" / "bootstrap.py").write_text("raise SystemExit('the set-up has begun')")
+    ast.parse(Path(program).read_text("utf-8"), feature_version=(3, 6))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for options, line in (
+            (f"--allow-root --port={port}", f"lab: port {port} is in use by another program; "),
+            ("--allow-root", "the set-up has begun"),
+        ):
+            done = subprocess.run(
+                ["make", "--no-print-directory", "lab", f"ARGS={options}"],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.stderr.startswith(line)
+            assert done.returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -230,6 +265,7 @@ def test_without_a_screen_no_browser_is_started(
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HUDILAB_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     started: list[str] = []
@@ -245,5 +281,5 @@ def test_a_terminal_of_jupyterlab_finds_the_commands(
     monkeypatch.setenv("HUDILAB_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "/usr/bin")
     monkeypatch.setattr(os, "execv", lambda *_: None)
-    main([])
+    main(["--allow-root"])
     assert os.environ["PATH"] == f"{sys.prefix}/bin{os.pathsep}/usr/bin"

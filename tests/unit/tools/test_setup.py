@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import json
 import os
 import pwd
@@ -343,6 +344,18 @@ user = true
     (tmp_path / "pip.conf").write_text("index-url = x\n")
     with pytest.raises(bootstrap.SetupError, match="; correct or remove that file, then run: make"):
         setup.sources()
+
+
+def test_a_home_that_cannot_be_written_is_named_with_its_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HUDILAB_HOME", "/closed/home")
+    for folder, remedy in (
+        ("/closed", "set HUDILAB_HOME to a folder of your own"),
+        (f"{ROOT}/.venv", "make that folder writable, or clone the repository into another one"),
+    ):
+        line = bootstrap.in_words(PermissionError(errno.EACCES, "Permission denied", folder))
+        assert line == f"cannot write {folder} (Permission denied); {remedy}, then run: make setup"
 
 
 @pytest.mark.deep
