@@ -51,6 +51,7 @@ _LONE = (
 _RECODE = f"{FIX_PROGRAM}, or write its encoding into source.options"
 _BLANKS = r"' \t\r\n\ufeff'"  # around a text
 _IS_ARRAY = f"left({_TEXT}, 1) = '['"
+_ESCAPE = "\\"
 _OTHER_ENDS = ("\\'", " ", "\\t", "\\n", "\\r")  # of a key, before its colon
 # What begins a number, true or false when it has become a text. Unicode reserves the character for
 # such uses.
@@ -89,14 +90,19 @@ def lines_are_whole(column: str, texts: Texts, file: str) -> Column:
 def has_just(text: str, names: Sequence[str]) -> str:
     """Return whether an object has each of these keys once, and no other; quick, false in doubt.
 
-    A key ends with a quote and a colon. If there are as many such pairs as names, and each name has
-    one, there are no others, not even in an inner object.
+    A key ends with a quote and a colon. If there are as many such pairs as names, each name has
+    one, and there is no inner object, there are no others. A key may itself end with a quote and a
+    name.
 
     Args:
-        text: The SQL of a JSON object.
+        text: The SQL of a JSON object, with or without its first brace.
     """
-    each = (f"contains({text}, {key_in_text(name)})" for name in names)
-    return f"{_pairs(text)} = {len(names)} AND NOT ({_other_ends(text)}) AND {' AND '.join(each)}"
+    conditions = [f"{_pairs(text)} = {len(names)}", f"NOT ({_other_ends(text)})"]
+    conditions.append(f"NOT contains(substring({text}, 2), '{{')")
+    for name in names:
+        conditions.append(f"contains({text}, {key_in_text(name)})")
+        conditions.append(f"NOT contains({text}, {key_in_text(name, before=_ESCAPE)})")
+    return " AND ".join(conditions)
 
 
 def has_once(text: str, names: Sequence[str]) -> str:
@@ -114,9 +120,9 @@ def has_once(text: str, names: Sequence[str]) -> str:
     return f"NOT contains({text}, '\\\\u') AND {found} = array({usual})"
 
 
-def key_in_text(name: str) -> str:
+def key_in_text(name: str, before: str = "") -> str:
     """Return the SQL of a key and its colon as they are usually in a text."""
-    return literal(f"{json.dumps(name, ensure_ascii=False)}:")
+    return literal(f"{before}{json.dumps(name, ensure_ascii=False)}:")
 
 
 def with_json(  # noqa: PLR0913 - the last three are keywords

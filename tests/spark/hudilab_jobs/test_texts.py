@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from hudi_sink.rows import refused_row
 from hudilab_jobs.pipelines import csv_text, json_text
 from hudilab_jobs.pipelines.csv_text import Dialect
-from hudilab_jobs.pipelines.json_text import with_json
+from hudilab_jobs.pipelines.json_text import has_just, with_json
 from hudilab_jobs.pipelines.text_values import Numbers, Texts
 
 CASES = read_cases(__file__)
@@ -145,3 +145,28 @@ def test_the_times_of_values_are_those_of_utc(spark: SparkSession) -> None:
     value = Texts({}).value("'2026-01-01T00:00:00Z'", T.TimestampType())
     (row,) = spark.sql(f"SELECT unix_timestamp({value}) AS seconds").collect()
     assert datetime.fromtimestamp(row.seconds, UTC) == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_sure"),
+    [
+        (r'{"id":1,"a b":"x"}', True),
+        (r'{"a b": null, "id": [1, 2]}', True),
+        (r'{"id":1,"a b":"{\"id\":2}"}', False),
+        (r'{"id":1}', False),
+        (r'{"id":1,"a b":2,"id":3}', False),
+        (r'{"id":1,"id":2}', False),
+        (r'{"ID":1,"a b":2}', False),
+        (r'{"id":1,"x\"a b":2}', False),
+        (r'{"id":1,"x\"a b":2,"c":3}', False),
+        (r'{"id":{"a b":1}}', False),
+        (r'{"id":1,"a b":2,"\u0069d":3}', False),
+        (r'{"id":1,"a b":2,"c" :3}', False),
+        (r"{'id':1,'a b':2}", False),
+    ],
+)
+def test_the_keys_of_an_object_are_seen_quickly(
+    spark: SparkSession, text: str, is_sure: bool
+) -> None:
+    rows = spark.createDataFrame([(text,)], "text STRING")
+    assert rows.select(F.expr(has_just("text", ("id", "a b")))).collect()[0][0] is is_sure
