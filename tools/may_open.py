@@ -33,13 +33,13 @@ def unusable(arguments: "list[str]") -> "tuple[str, str] | None":
             options[match.group(1)] = match.group(2) or following
     port, address = options.get("port", ""), options.get("ip", "localhost")
     is_port = port.isdigit() and int(port) < 65536
+    taken = hindrance(address, int(port)) if is_port else ""
     if hindrance(address, 0):
         value, other, problem = address, "127.0.0.1", f"{address} is no address of this machine"
     elif port and not is_port:
         value, other, problem = port, free(address, 8888), f"port {port} is not between 0 and 65535"
-    elif port and hindrance(address, int(port)):
-        other = free(address, int(port) + 1)
-        value, problem = port, f"port {port} {hindrance(address, int(port))}"
+    elif taken:
+        value, other, problem = port, free(address, int(port) + 1), f"port {port} {taken}"
     else:
         return None
     again = [re.sub(rf"(^|=){re.escape(value)}$", rf"\g<1>{other}", text) for text in arguments]
